@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Podman in a place of its own, which leaves nothing behind
+"""Podman in namespaces of its own, which leaves nothing behind
 
     with podman.Podman() as p:
         p.import_base(tar)
         p.build("localhost/x:dev", "deploy/Containerfile", target="agent")
-        p("run", "-d", ...)                 # podman's words; returns what it prints
+        p("run", "-d", ...)                 # arguments of podman; returns its output
         p.compose("up", "-d", AGENTS="4")
 
-Networks, firewall rules, IP forwarding, mounts, shared memory and processes are in namespaces that one
-process holds; images and volumes in a temporary folder. When that process ends, by whatever cause,
-the kernel clears away all but the folder. Containers of others on the same machine are not seen.
+Networks, firewall rules, IP forwarding, mounts, shared memory and processes are in namespaces that
+one process holds; images and volumes are in a temporary folder. When that process ends, for
+whatever reason, the kernel removes all but the folder. Other containers of the machine are not
+visible.
 
-No systemd is needed, and no registry: the base image is made of Debian packages by debootstrap.
-Building uses the network of the machine, running does not.
+No systemd is needed, and no registry: debootstrap makes the base image of Debian packages. Building
+uses the network of the machine, running does not.
 """
 
 import contextlib
@@ -36,7 +37,7 @@ BASE = "docker.io/library/debian"
 TOOLS = ("podman", "podman-compose", "runc", "conmon", "iptables", "debootstrap", "catatonit", "ip",
          "unshare", "nsenter", "setpriv")
 
-# crun fails where cgroups are hybrid; ulimits must not exceed those of a small machine.
+# crun fails with hybrid cgroups; ulimits must not exceed those of a small machine.
 CONTAINERS_CONF = """\
 [containers]
 default_ulimits = ["nofile=16384:16384", "nproc=4096:4096"]
@@ -54,7 +55,7 @@ driver = "overlay"
 graphroot = "{directory}/storage"
 runroot = "/run/containers/storage"
 """
-# Private copies of where podman keeps what it must not share with others of its kind.
+# Private copies of the folders that podman must not share with others.
 PREPARE = """\
 resolver=$(readlink -f /etc/resolv.conf)
 cp "$resolver" "$0/resolv.conf"
@@ -66,13 +67,13 @@ mkdir -p "$(dirname "$resolver")"
 ip link set lo up
 exec catatonit -P
 """
-# The folders of documentation are also left out of Debian's own image "slim".
+# Debian's own image "slim" also lacks the folders of documentation.
 NOT_IN_BASE = ("usr/share/doc/*", "usr/share/info/*", "usr/share/locale/*", "usr/share/man/*",
                "var/cache/apt/*", "var/lib/apt/lists/*", "etc/resolv.conf", "etc/hostname")
 
 
 def missing():
-    """Why podman cannot be used here; None where it can."""
+    """Why podman cannot be used here; None if it can."""
     absent = [tool for tool in TOOLS if not shutil.which(tool)]
     if absent:
         return f"not installed: {', '.join(absent)}"
@@ -85,7 +86,8 @@ def missing():
 
 
 def make_base(tar):
-    """Debian's base system as a tar file, made once; False where no archive of Debian can be reached."""
+    """Makes a tar file of Debian's base system, once; False if no archive of Debian can be reached.
+    """
     if tar.exists():
         return True
     tar.parent.mkdir(parents=True, exist_ok=True)
@@ -117,7 +119,7 @@ class Podman:
         (self.directory / "networks").mkdir()
         self._made = None  # the folder that had to be made for a mount
         self._holder = None
-        self._pid = None  # of the first process within
+        self._pid = None  # of the first process in the namespaces
         for name, text in (("containers.conf", CONTAINERS_CONF), ("storage.conf", STORAGE_CONF)):
             (self.directory / name).write_text(text.format(directory=self.directory))
         self._env = {
@@ -148,7 +150,7 @@ class Podman:
         self.close()
 
     def _held(self):
-        """The holder's child has become catatonit: all is mounted."""
+        """The holder's child has become catatonit: everything is mounted."""
         if self._holder.poll() is not None:
             raise servers.ServerError("namespaces cannot be made here")
         children = pathlib.Path(f"/proc/{self._holder.pid}/task/{self._holder.pid}/children")
@@ -158,7 +160,8 @@ class Podman:
         return self._pid
 
     def close(self):
-        """Ends all that runs within, and removes the folder; a second time does nothing."""
+        """Ends all processes in the namespaces, and removes the folder; a second call does nothing.
+        """
         if self._holder:
             self._holder.kill()
             self._holder.wait()
@@ -167,7 +170,7 @@ class Podman:
             gone = pathlib.Path(f"/proc/{self._pid}/ns")
             servers.wait_for(lambda: not gone.exists(), "the namespaces to be gone")
         for group in sorted(control_groups() - self._groups, reverse=True):
-            with contextlib.suppress(OSError):  # in use, by somebody else
+            with contextlib.suppress(OSError):  # in use by another process
                 group.rmdir()
         shutil.rmtree(self.directory, ignore_errors=True)
         if self._made:
@@ -180,7 +183,7 @@ class Podman:
     # --- commands ---
 
     def within(self, *words, network=True, text=None, check=True, timeout=300, **variables):
-        """Runs a command in the namespaces; returns what it did."""
+        """Runs a command in the namespaces; returns the completed process."""
         enter = ["nsenter", f"--target={self._pid}", "--mount", "--pid"]
         done = subprocess.run(
             [*enter, *(["--net"] if network else []), "--", *map(str, words)],
@@ -196,7 +199,7 @@ class Podman:
         return self.within("podman", *words, **how).stdout
 
     def compose(self, *words, **variables):
-        """Its exit code says little: what must be there is to be looked for."""
+        """Its exit code says little: the caller must check the result."""
         command = ["podman-compose", "-p", PROJECT, "-f", COMPOSE]
         return self.within(*command, *words, **variables).stdout
 
@@ -213,14 +216,15 @@ class Podman:
              network=False, timeout=900)
 
     def size(self, name):
-        """Bytes of an image, with what it shares."""
+        """Bytes of an image, including shared layers."""
         return int(self("image", "inspect", "--format", "{{.Size}}", name))
 
     # --- containers ---
 
     def make_network(self, name):
-        """A network whose bridge keeps its address. Without udev a bridge takes the lowest of its
-        ports': a container that comes may change it, and the others do not find it for half a minute."""
+        """A network whose bridge keeps its address. Without udev a bridge takes the lowest address
+        of its ports: a container that is added may change it, and the others do not find it for
+        half a minute."""
         self("network", "create", name)
         facts = json.loads(self("network", "inspect", name))[0]
         bridge, subnet = facts["network_interface"], facts["subnets"][0]
@@ -230,7 +234,7 @@ class Podman:
             self.within("ip", *words.split())
 
     def names(self, service):
-        """Containers of a service that run, in the order of their numbers."""
+        """Running containers of a service, in the order of their numbers."""
         found = self("ps", "--format", "{{.Names}}",
                      "--filter", f"label=com.docker.compose.service={service}").split()
         return sorted(found)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All of deploy/ at work: images, the compose file with one user a role, the orders example across
-containers, more agents under load, every process replaced under load, and nothing left behind."""
+"""Everything in deploy/ together: images, the compose file with one user per role, the orders
+example across containers, more agents under load, every process replaced under load, and nothing
+left behind."""
 
 import concurrent.futures
 import contextlib
@@ -59,12 +60,13 @@ def state_of_the_machine():
         "mounts": len(mounts),
         "control groups": podman.control_groups(),
         "folders": {path for path in traces if pathlib.Path(path).exists()},
-        "temporary": {path.name for path in pathlib.Path(podman.tempfile.gettempdir()).glob("*podman*")},
+        "temporary": {path.name
+                      for path in pathlib.Path(podman.tempfile.gettempdir()).glob("*podman*")},
     }
 
 
 class Deploy(unittest.TestCase):
-    """The tests are one story, told in the order of their names."""
+    """The tests depend on each other, in the order of their names."""
 
     maxDiff = None
 
@@ -94,7 +96,7 @@ class Deploy(unittest.TestCase):
 
     @classmethod
     def keep_logs(cls):
-        """Of what ran last, also where a test has failed."""
+        """Keeps the logs of the last run, also if a test has failed."""
         folder = wire.BUILD / "deploy" / "logs"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -109,7 +111,8 @@ class Deploy(unittest.TestCase):
                                    timeout=600, **self.ports)
 
     def drover(self, *words):
-        """Lines of the command in a container of its own, as the client, among some of compose."""
+        """The output lines of the command, run as the client in a container of its own besides
+        those of compose."""
         return self.compose("run", "-T", "--rm", "--no-deps", "cli", *words).splitlines()
 
     def shop(self, *words):
@@ -134,7 +137,7 @@ class Deploy(unittest.TestCase):
 
     @contextlib.contextmanager
     def load(self):
-        """Customers who order all the while."""
+        """Customers who order during the whole block."""
         done = threading.Event()
 
         def order():
@@ -165,7 +168,7 @@ class Deploy(unittest.TestCase):
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
 
     def queues(self):
-        """Queue -> (messages, consumers); nothing while the broker is away."""
+        """Queue -> (messages, consumers); empty while the broker is away."""
         asked = ("rabbitmqctl", "-q", "-p", "drover", "list_queues", "name", "messages",
                  "consumers", "--no-table-headers")
         done = self.podman.within("podman", "exec", "drover_rabbitmq_1", *asked, check=False)
@@ -185,7 +188,7 @@ class Deploy(unittest.TestCase):
         lines = [line for line in (done.stdout + done.stderr).splitlines() if line[:1] == "{"]
         return [record for record in map(json.loads, lines) if record["event.name"] == event]
 
-    # --- the story ---
+    # --- the tests ---
 
     def test_1_images(self):
         for name, (file, target) in IMAGES.items():
@@ -197,9 +200,9 @@ class Deploy(unittest.TestCase):
         tap.narrate(f"of which the base: {base / 1e6:.0f} MB")
         for name in IMAGES:
             with self.subTest(name):
-                self.look_into(json.loads(self.podman("image", "inspect", image(name)))[0], name)
+                self.check_image(json.loads(self.podman("image", "inspect", image(name)))[0], name)
 
-    def look_into(self, facts, name):
+    def check_image(self, facts, name):
         config = facts["Config"]
         self.assertEqual("10001:10001", config["User"])
         self.assertEqual("SIGTERM", config.get("StopSignal"))
@@ -248,7 +251,8 @@ class Deploy(unittest.TestCase):
     def test_4_ports(self):
         """Published on loopback only."""
         listening = self.podman("ps", "--format", "{{.Ports}}").split(",")
-        published = [port.strip() for line in listening for port in line.split("\n") if "->" in port]
+        published = [port.strip() for line in listening
+                     for port in line.split("\n") if "->" in port]
         self.assertEqual(2, len(published), published)
         for port in published:
             self.assertTrue(port.startswith("127.0.0.1:"), port)

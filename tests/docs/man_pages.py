@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The man pages that `drover manual` writes are pages: scdoc takes them, and groff has no complaint"""
+"""The man pages that `drover manual` writes are valid: scdoc and groff accept them"""
 
 import os
 import pathlib

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps docs/OPERATIONS.md true: its tables of settings and metrics, and that it knows every log event
+"""Checks docs/OPERATIONS.md: its tables of settings and metrics, and that it describes every log
+event
 
-    operations_page.py check [ROOT]     fails where the page differs from the sources
-    operations_page.py write [ROOT]     puts the tables of settings and metrics into the page
+    operations_page.py check [ROOT]     fails if the page differs from the sources
+    operations_page.py write [ROOT]     writes the tables of settings and metrics into the page
 
-The settings come from the table in common/io/config/config_table.c, the metrics from those in METRICS. A log event
-of a daemon must stand in the page as `event` at the beginning of a table row, and each such row must
-be one that a daemon logs.
+The settings come from the table in common/io/config/config_table.c, the metrics from the files in METRICS. A log
+event of a daemon must be in the page as `event` at the beginning of a table row, and each such row
+must be an event that a daemon logs.
 """
 
 import pathlib
@@ -17,7 +18,7 @@ import sys
 PAGE = "docs/OPERATIONS.md"
 CONFIG = "common/io/config/config_table.c"
 DAEMONS = ("common/base", "common/io", "common/model", "scheduler", "agent", "supervisor")
-METRICS = {  # file -> what the names of its metrics begin with, and who has them
+METRICS = {  # file -> the prefix of its metrics, and which processes have them
     "common/io/daemon/metrics.c": ("", "all"),
     "common/io/daemon/vitals.c": ("drover_", "all"),
     "scheduler/scheduler_io.c": ("drover_scheduler_", "scheduler"),
@@ -64,7 +65,7 @@ def text_of(literals):
 
 
 def limit(text, kind):
-    """A bound as a person would write it."""
+    """A limit as a person would write it."""
     days = re.fullmatch(r"(\d+) \* DAY", text)
     if days:
         return days.group(1) + "d"
@@ -72,7 +73,7 @@ def limit(text, kind):
 
 
 def kind_text(kind, rest, words):
-    """What a value may be; @rest: what stands in the table between the roles and the text."""
+    """The values allowed; @rest: the table's text between the roles and the description."""
     given = re.search(r'"[^"]*",\s+([^,.]+),\s+([^,.]+)', rest)
     if kind in ("INTEGER", "DURATION"):
         if not given:
@@ -102,7 +103,7 @@ def settings_table(source):
 
 
 def metric_name(name, kind):
-    """As metrics_print() makes it from a table's."""
+    """As metrics_print() makes it from a name in the table."""
     for unit in ("_us", "_ms"):
         if name.endswith(unit):
             name = name.removesuffix(unit) + "_seconds"

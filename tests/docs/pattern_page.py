@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps docs/PATTERN.md true: each file that the last column of its tables names is there, and has the functions
-that are named behind it
+"""Checks docs/PATTERN.md: the files in the last column of its tables exist, and have the functions
+that are named after them
 
     pattern_page.py check [ROOT]
 
@@ -20,7 +20,8 @@ NAME = re.compile(r"\bLua\b|`([^`]+)`")
 def defines(text, name):
     """Whether a source in C or Lua has a function of this name."""
     name = re.escape(name)
-    return re.search(rf"^ *(?:local )?function {name}\(|^{name} = function|^[^\s#].*\b{name}\([^;]*$", text, re.MULTILINE)
+    lua = rf"^ *(?:local )?function {name}\(|^{name} = function"
+    return re.search(rf"{lua}|^[^\s#].*\b{name}\([^;]*$", text, re.MULTILINE)
 
 
 def problems(root, page):
@@ -33,9 +34,9 @@ def problems(root, page):
             if not word.endswith("()"):
                 place = root / word
                 if not place.exists():
-                    yield f"{word} is not there"
+                    yield f"{word} does not exist"
             elif not place or not place.is_file():
-                yield f"{word} stands behind no file"
+                yield f"{word} follows no file"
             elif not defines(place.read_text(encoding="utf-8"), word[:-2]):
                 yield f"{place.relative_to(root)} has no {word}"
     if not found:

@@ -17,14 +17,14 @@ PAGE = "docs/RELIABILITY.md"
 BUGS_PAGE = "docs/results/findings.md"
 ROW = re.compile(r"^\| ([ILM]\d+) \| .* \| (.*) \|$", re.MULTILINE)
 BUGS = "| bug | found by | replay | fix |\n|---|---|---|---|\n"
-CHECKERS = {  # what the page says -> where, and how a violation of one begins
+CHECKERS = {  # marker on the page -> the files, and how a violation begins in them
     "simulated": ("tests/sim", "*.c", re.compile(r'"([ILM]\d+) ')),
     "outside": ("tests/fault", "*.py", re.compile(r'"([ILM]\d+)"')),
 }
 
 
 def is_there(root, replay):
-    """What replays a bug."""
+    """Whether what replays a bug exists."""
     kind, _, name = replay.partition(": ")
     if kind == "mutant":
         text = (root / "tests/mutants/rules.py").read_text(encoding="utf-8")
@@ -55,11 +55,11 @@ def problems(root):
     for word, (folder, files, violation) in CHECKERS.items():
         paths = [p for p in sorted((root / folder).glob(files)) if not p.name.startswith("test_")]
         checked = set(violation.findall("".join(p.read_text(encoding="utf-8") for p in paths)))
-        said = {number for number, shown in promised.items() if word in shown}
-        for number in sorted(said - checked):
-            yield f"{number} says {word}, and nothing in {folder} checks it"
-        for number in sorted(checked - said):
-            yield f"{number} is checked in {folder}, and does not say {word}"
+        marked = {number for number, shown in promised.items() if word in shown}
+        for number in sorted(marked - checked):
+            yield f"{number} is marked {word}, and nothing in {folder} checks it"
+        for number in sorted(checked - marked):
+            yield f"{number} is checked in {folder}, and not marked {word}"
 
 
 def main(argv):

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps docs/PROTOCOL.md true: its examples, its programs, its tables of fields
+"""Checks docs/PROTOCOL.md: its examples, its programs, its tables of fields
 
-    protocol_examples.py check [ROOT] [PROTOC]      fails where the page differs
-    protocol_examples.py write [ROOT] [PROTOC]      puts the examples and programs into the page
+    protocol_examples.py check [ROOT] [PROTOC]      fails if the page differs
+    protocol_examples.py write [ROOT] [PROTOC]      writes the examples and programs into the page
 
-Between `<!-- example NAME -->` and `<!-- end -->` stands the message EXAMPLES[NAME], as Drover
-writes it in JSON and as the bytes of its protobuf; between `<!-- file PATH -->` and `<!-- end -->`,
-that file. Every message and enum of proto/drover/v1 has a heading, with a table row for each of its
-fields or values, in order: `| number | name | type | …`, or `| number | name | …`.
+Between `<!-- example NAME -->` and `<!-- end -->` is the message EXAMPLES[NAME], as Drover writes
+it in JSON and as the bytes of its protobuf; between `<!-- file PATH -->` and `<!-- end -->` is that
+file. Every message and enum of proto/drover/v1 has a heading, with a table row for each of its
+fields or values, in order: `| number | name | type | ...`, or `| number | name | ...`.
 
-Without protoc or Python's protobuf there is nothing to check with: exit code 77, which is a skip.
+Without protoc or Python's protobuf the check is skipped: exit code 77.
 """
 
 import base64
@@ -110,7 +110,7 @@ def control(command, body, **more):
     return {"job_id": "order-17", "command_id": "c-1", "issued_at": NOW, command: body, **more}
 
 
-# Name in the page -> message, content in the names of the .proto.
+# Name in the page -> message, fields by their names in the .proto.
 EXAMPLES = {
     "Submit": (
         "Submit",
@@ -382,7 +382,7 @@ def shown_value(field, value):
 
 
 def shown(message):
-    """Defaults are left out; a payload of JSON shows its value."""
+    """The fields that are not defaults; a payload of JSON shows its value."""
     out = {}
     for field, value in message.ListFields():
         if field.full_name == PAYLOAD_DATA and message.content_type == JSON_TYPE:
@@ -395,7 +395,7 @@ def shown(message):
 
 
 def laid_out(value, indent="", before=0):
-    """JSON for people: a line where it fits one, else an item a line."""
+    """JSON for people: one line if it fits, else one item per line."""
     line = json.dumps(value, ensure_ascii=False)
     if len(indent) + before + len(line) <= TEXT_WIDTH or not isinstance(value, (dict, list)):
         return line
@@ -434,7 +434,7 @@ def file_text(root, path):
 
 
 def rendered(root, modules, page):
-    """The page with every block as it should be."""
+    """The page with every block up to date."""
 
     def block(found):
         kind, name = found.groups()
@@ -461,7 +461,7 @@ ROW = re.compile(r"^\| (\d+) \| `(\w+)` \| (?:(repeated \w+|\w+) \|)?")
 
 
 def described(modules):
-    """Heading -> the rows that must stand below it, for every message and enum."""
+    """Heading -> the rows that it must have, for every message and enum."""
     out = {}
     for module in modules:
         for name, message in module.DESCRIPTOR.message_types_by_name.items():
@@ -487,7 +487,7 @@ def type_name(field):
 
 
 def tables(page, names):
-    """Heading -> rows as (number, name, type) that stand below it in the page."""
+    """Heading -> its rows in the page as (number, name, type)."""
     out, here = {}, None
     for line in page.splitlines():
         heading, row = HEADING.match(line), ROW.match(line)
@@ -508,7 +508,7 @@ def table_problems(page, wanted):
             yield f"{name} has no heading"
             continue
         there = found[name]
-        if not any(kind for _, _, kind in rows):  # an enum: what follows the name is its meaning
+        if not any(kind for _, _, kind in rows):  # an enum: the meaning follows the name
             there = [(number, value, None) for number, value, _ in there]
         for number, field, kind in rows:
             if (number, field, kind) not in there:

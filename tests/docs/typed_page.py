@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Types what a page tells to type, and compares what it tells to see
+"""Types the commands of a page, and compares the output with that on the page
 
     typed_page.py PAGE
 
-A bash runs the blocks marked sh, one after the other, in a folder that looks like a clone but for a
-./dev of its own: it builds nothing, and its servers are private to this test. No command may fail.
-After each block comes the block marked text, if there is one: the same lines, but for numbers, times
-and the order of lines that come from steps side by side. A workflow that is shown, in a block that
-is not marked, stands so in workflows/.
+A bash runs the blocks marked sh, one after the other, in a folder that looks like a clone but has a
+./dev of its own, which builds nothing and uses private servers. No command may fail. The block
+marked text that follows, if there is one, must be the output, except for numbers, times and the
+order of lines of parallel steps. A workflow in a block without a mark must be the same in
+workflows/.
 """
 
 import os
@@ -29,7 +29,7 @@ import wire  # noqa: E402
 BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.M | re.S)
 WORKFLOW = re.compile(r"^```\n(name = .*?)^```$", re.M | re.S)
 NOT_HERE = "./dev demo\n./dev test\n"  # this test is part of the second
-EXTRA = re.compile(r"^amqp-\w+", re.M)  # what not every machine has
+EXTRA = re.compile(r"^amqp-\w+", re.M)  # tools that not every machine has
 FAILED = "--- failed: "
 END = "--- the block has ended ---"
 LIMIT_S = 300
@@ -45,7 +45,7 @@ esac
 
 
 def blocks(page):
-    """[(commands, what is seen or None)]"""
+    """[(commands, output or None)]"""
     found = []
     for kind, text in BLOCK.findall(page):
         if text == NOT_HERE:
@@ -58,7 +58,7 @@ def blocks(page):
 
 
 def unknown_workflows(page):
-    """Those that the page shows and nobody has."""
+    """The workflows on the page that are not in workflows/."""
     files = [file.read_text() for file in (ROOT / "workflows").glob("*.cfg")]
     return [text for text in WORKFLOW.findall(page) if not any(text in file for file in files)]
 
@@ -68,14 +68,14 @@ def missing(commands):
 
 
 def bare(text):
-    """Lines without what differs from time to time."""
+    """The lines without what changes from run to run."""
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", text)
     text = re.sub(r"\b\d+(\.\d+)?m?s\b", "SPAN", text)
     return sorted(re.sub(r" +", " ", line.rstrip()) for line in text.strip().splitlines())
 
 
 def clone(folder):
-    """What looks like the source tree, with a ./dev of its own."""
+    """A folder like the source tree, with a ./dev of its own."""
     for entry in ROOT.iterdir():
         if entry.name not in ("dev", "mine") and not entry.name.startswith("build"):
             (folder / entry.name).symlink_to(entry)
@@ -86,7 +86,7 @@ def clone(folder):
 
 
 class Shell:
-    """A bash that keeps its variables and jobs from block to block, as a person's does."""
+    """A bash that keeps its variables and jobs from block to block, like that of a person."""
 
     def __init__(self, folder):
         self.process = subprocess.Popen(

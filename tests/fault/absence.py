@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Nobody serves an actor for N minutes, with default settings throughout; then somebody does
+"""An actor without agents for N minutes, with default settings; then its agent starts
 
     absence.py [--minutes N] [--jobs N]
 
-Jobs come while nobody is there, so that their requests wait out of step with each other. By the end of the absence nothing
-is parked, no death counts, and the requests of a job are a logarithm of its wait; when agents come all is done. Logs, and what is
-told here, stay in the build folder, in absence/. Ends with 0 where nothing is wrong.
+Jobs are submitted while there is no agent, so that their requests wait out of step with each other.
+At the end of the absence nothing may be parked, no expiry may count, and the number of requests of
+a job must be a logarithm of its wait; when an agent starts all jobs must be done. The output and
+the logs stay in the build folder, in absence/. Exits with 0 if nothing is wrong.
 """
 
 import argparse
@@ -53,17 +54,25 @@ class Absence:
                 jobs[job_id] = at
             time.sleep(1)
         requests = {job_id: c.dispatches(job_id) for job_id in jobs}
-        self.say(f"{self._seconds // 60} minutes without agents, {len(jobs)} jobs: {sum(requests.values())} requests, at most "
-                 f"{max(requests.values())} of one; " + ", ".join(
-                     f"{sum(len(c.store.events(job_id, event)) for job_id in jobs)} {event}"
-                     for event in ("unstarted", "silent", "expired", "parked")))
+        counts = ", ".join(
+            f"{sum(len(c.store.events(job_id, event)) for job_id in jobs)} {event}"
+            for event in ("unstarted", "silent", "expired", "parked")
+        )
+        self.say(
+            f"{self._seconds // 60} minutes without agents, {len(jobs)} jobs: "
+            f"{sum(requests.values())} requests, at most {max(requests.values())} of one; {counts}"
+        )
         wrong = [f"{job_id}: {requests[job_id]} requests" for job_id, at in jobs.items()
-                 if requests[job_id] > math.ceil(math.log2((self._seconds - at) * 1000 / WAIT_MS + 1)) + 1]
+                 if requests[job_id] > math.ceil(
+                     math.log2((self._seconds - at) * 1000 / WAIT_MS + 1)
+                 ) + 1]
         came = time.monotonic()
         c.add_agent()
-        ends = [event.outcome for event in c.client.all_settled(jobs, 3900)]  # the longest wait, and a bit
+        # the longest wait, and a little more
+        ends = [event.outcome for event in c.client.all_settled(jobs, 3900)]
         self.say(f"all ended {time.monotonic() - came:.1f} s after an agent came")
-        wrong += [f"{job_id} has ended as {wire.Outcome.Name(end)}" for job_id, end in zip(jobs, ends)
+        wrong += [f"{job_id} has ended as {wire.Outcome.Name(end)}"
+                  for job_id, end in zip(jobs, ends)
                   if end != wire.OUTCOME_SUCCEEDED]
         wrong += [f"{job_id}: {event} {words}" for job_id in jobs for event in ("expired", "parked")
                   for words in c.store.events(job_id, event)]
@@ -75,8 +84,8 @@ def main(arguments):
     parser.add_argument("--minutes", type=int, default=30, help="without agents (30)")
     parser.add_argument("--jobs", type=int, default=8, help="that come meanwhile (8)")
     options = parser.parse_args(arguments)
-    directory = driver.fresh(wire.BUILD / "absence")
-    say = driver.teller("absence", directory)
+    directory = driver.empty_folder(wire.BUILD / "absence")
+    say = driver.reporter("absence", directory)
     with servers.Rabbit() as rabbit, servers.Redis() as redis:
         wrong = Absence(rabbit, redis, directory, options.minutes, options.jobs, say).run()
     for text in wrong:

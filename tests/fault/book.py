@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evidence of a run, read from its folder; evidence.py writes it
 
-    world.json     what was set up: see World
-    client.log     what the client has sent and was told, in its words and its order
+    world.json     the setup: see World
+    client.log     what the client has sent and received, in order
     history.log    "<job> <entry>": each job's history, copied out of the store as it grew
-    effects.log    what handlers did, see effect.c
-    trace.log      what went through the broker
-    faults.log     what was done to the system, and when
-    store.json     the store when all was over
+    effects.log    the effects of handlers, see effect.c
+    trace.log      the messages that went through the broker
+    faults.log     the faults, and when they struck
+    store.json     the store at the end
 """
 
 import base64
@@ -26,33 +26,35 @@ KINDS = {
 Violation = collections.namedtuple("Violation", "rule job step text")
 Violation.__str__ = lambda v: " ".join(filter(None, (v.rule, v.job, v.step, v.text)))
 
-Told = collections.namedtuple("Told", "at message")
+Seen = collections.namedtuple("Seen", "at message")
 Fault = collections.namedtuple("Fault", "at what who")
 Run = collections.namedtuple("Run", "at key attempt back pid limit ends")
-Deed = collections.namedtuple("Deed", "at what key run_key pid")  # of EFFECT, UNDO, ..., in their order
-# @since: before that it cannot have been; @at: it was heard of.
+# EFFECT, UNDO, ..., in their order
+Effect = collections.namedtuple("Effect", "at what key run_key pid")
+# @since: the earliest time at which it can have happened; @at: when the trace recorded it.
 Passed = collections.namedtuple("Passed", "since at way place redelivered resent kind body")
 
 
 class World:
-    """What is known of the set-up; what is not given is not judged."""
+    """The setup of a run; rules about fields that are not given are not checked."""
 
     FIELDS = {
         "partitions": 16,
         "journaled": ["effect"],  # actors whose handler is effect.c
-        "actors_of_tests": [],  # actors whose answers are no matter of a journal
-        "durable": True,  # nothing that the store has acknowledged may be gone
-        "forgets": False,  # but jobs that have ended, past a short retention
-        "scan_ms": None,  # how often supervisors look
-        "lease_ms": None,  # of a supervisor that leads a partition
-        "settle_within_ms": None,  # all end so long after the last fault, and the last word of a client
-        "listens": False,  # the client hears of all alerts
-        # What has to be done may be so late once faults are over: a connection is tried again after 10 s at most, a
-        # lease that a supervisor has put off is looked at after 5 s, and the rest is for a busy machine.
+        "actors_of_tests": [],  # actors whose handlers write no effects.log
+        "durable": True,  # nothing that the store has acknowledged may be lost
+        "forgets": False,  # except jobs that have ended, after a short retention
+        "scan_ms": None,  # the period of supervisors
+        "lease_ms": None,  # the lease of the lead of a partition
+        "settle_within_ms": None,  # after the last fault and the last message of a client
+        "listens": False,  # the client receives all alerts
+        # How late something may be once faults are over: a connection is tried again after at most
+        # 10 s, a lease that a supervisor has postponed is inspected after 5 s, and the rest is for
+        # a busy machine.
         "late_ms": 30000,
         "complete": True,  # the evidence covers the run to its end
         "ended_at": 0,  # when the store was read
-        "slack_ms": 2000,  # of a busy machine
+        "slack_ms": 2000,  # for a busy machine
     }
 
     def __init__(self, fields):
@@ -65,11 +67,11 @@ class World:
 class Job:
     def __init__(self, job_id):
         self.id = job_id
-        self.submits, self.receipts, self.events = [], [], []  # Told
-        self.commands = []  # Told
+        self.submits, self.receipts, self.events = [], [], []  # Seen
+        self.commands = []  # Seen
         self.history = []  # entries as lists of words, the number first
         self.lost = []  # entries that the store has forgotten
-        self.runs, self.deeds = [], []
+        self.runs, self.effects = [], []
 
     @property
     def accepted(self):
@@ -77,7 +79,8 @@ class Job:
                 (wire.RECEIPT_CODE_CREATED, wire.RECEIPT_CODE_ALREADY)]
 
     def definition(self, workflows):
-        """What the client has asked for; None where nobody did, or by a name that is not known."""
+        """The definition that the client has submitted; None if there is none, or its name is
+        unknown."""
         for _, submit in self.submits:
             if submit.definition.steps:
                 return submit.definition
@@ -85,7 +88,8 @@ class Job:
         return None
 
     def add_entry(self, words):
-        """A number that was there before, with another content: the store went back in time."""
+        """Adds an entry. If its number existed before with another content the store went back in
+        time."""
         number = int(words[0])
         first = int(self.history[0][0]) if self.history else number
         at = number - first
@@ -98,7 +102,7 @@ class Job:
 
 
 def _lines(path):
-    """Of a file that need not be there; one that was cut off in writing is left out."""
+    """The lines of a file, which need not exist; an incomplete last line is left out."""
     if path.exists():
         for line in path.read_text(errors="replace").splitlines(True):
             if line.endswith("\n"):
@@ -108,9 +112,9 @@ def _lines(path):
 class Book:
     def __init__(self, directory):
         self.jobs = {}
-        self.workflows = {}  # "name@version", and name -> the newest one
+        self.workflows = {}  # by "name@version", and by name the newest one
         self.answers = collections.defaultdict(list)
-        self.strays = []  # runs of keys that name no job
+        self.strays = []  # runs of keys without a job
         world = directory / "world.json"
         self.world = World(json.loads(world.read_text()) if world.exists() else {})
         self.faults = [Fault(**json.loads(line)) for line in _lines(directory / "faults.log")]
@@ -128,11 +132,11 @@ class Book:
         return self.jobs.setdefault(job_id, Job(job_id))
 
     def faults_over(self):
-        """When the last fault was done, or undone: 0 without one."""
+        """When the last fault began or ended: 0 without one."""
         return max((f.at for f in self.faults), default=0)
 
     def blind(self, since, until):
-        """Whether the trace may lack something of this time."""
+        """Whether the trace may be incomplete in this time."""
         if not self.has_trace:
             return True
         began = None
@@ -154,22 +158,23 @@ class Book:
         for line in _lines(directory / "client.log"):
             record = json.loads(line)
             message = json_format.ParseDict(record["message"], KINDS[record["kind"]]())
-            told = Told(record["at"], message)
+            seen = Seen(record["at"], message)
             if record["kind"] == "Workflow":
                 self.workflows[f"{message.name}@{message.version}"] = message
                 self.workflows[message.name] = message
             elif record["kind"] == "Control":
-                self.job(message.job_id).commands.append(told)
+                self.job(message.job_id).commands.append(seen)
             elif record["kind"] == "Answer":
-                self.answers[message.command_id].append(told)
+                self.answers[message.command_id].append(seen)
             else:
                 job = self.job(message.job_id)
                 {"Submit": job.submits, "Receipt": job.receipts, "JobEvent": job.events}[
                     record["kind"]
-                ].append(told)
+                ].append(seen)
 
     def _read_effects(self, directory):
-        """A run begins, does something or nothing, and ends, or is killed and does not."""
+        """Reads runs: a run begins, has effects or not, and ends; a run that is killed has no end.
+        """
         ends, begun = {}, []
         for line in _lines(directory / "effects.log"):
             at, what, key, attempt, direction, pid, detail = line.split(" ")
@@ -178,10 +183,11 @@ class Book:
                 self.strays.append(key)
             elif what == "BEGIN":
                 ends[pid] = []
-                run = Run(int(at), key, int(attempt), direction == "undo", pid, int(detail), ends[pid])
+                run = Run(int(at), key, int(attempt), direction == "undo", pid, int(detail),
+                          ends[pid])
                 begun.append(run)
                 job.runs.append(run)
             elif what == "END":
                 ends.get(pid, []).append((int(at), int(detail)))
             else:
-                job.deeds.append(Deed(int(at), what, detail, key, pid))
+                job.effects.append(Effect(int(at), what, detail, key, pid))

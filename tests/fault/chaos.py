@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Everything is killed, stopped and ended at random, servers included, while jobs of all kinds run
+"""Kills, stops and ends every process at random, servers included, while jobs of all kinds run
 
     chaos.py [--minutes N] [--jobs N] [--seed N]
-    chaos.py --judge DIRECTORY          judges the evidence of an earlier run again
+    chaos.py --judge DIRECTORY          checks the evidence of an earlier run again
 
-The jobs are submitted while faults are done for N minutes, some of which kill who reads them; then all must end
-in time, each as its kind may, nobody may have ended by himself for a reason that is not documented, and the
-checker must find nothing. Evidence and logs stay in the build folder, in chaos/, and what is told here in
-chaos/log. Ends with 0 where nothing is wrong.
+The jobs are submitted during N minutes of faults; some of them kill the processes that read them.
+Then all must end in time, each as its kind may, no process may have ended by itself except for a
+documented reason, and the checker must find nothing. Evidence and logs stay in the build folder, in
+chaos/, and the output in chaos/log. Exits with 0 if nothing is wrong.
 """
 
 import argparse
@@ -35,8 +35,9 @@ SHOWN = 200
 FICKLE = pathlib.Path(__file__).resolve().parent / "fickle.py"
 
 
-LOOK_S = 0.2
-# What a daemon that ends by itself has said before: exit code -> event (OPERATIONS, Health; workload.FAILPOINTS).
+INSPECT_S = 0.2
+# What a daemon that ends by itself must have logged: exit code -> event (OPERATIONS, Health;
+# workload.FAILPOINTS).
 EXCUSES = {1: "stalled", cluster.CRASHED: "failpoint"}
 
 
@@ -52,8 +53,8 @@ class Fickle(cluster.Daemon):
 
 
 class Victim(threading.Thread):
-    """What happens to one process, or server, until it is told to be over; it is started again until all is done,
-    as whoever runs it would."""
+    """The faults of one process or server until over() is called. The process is started again
+    until done(), as a service manager would do."""
 
     def __init__(self, process, collector, seed, every_s, stop_s):
         super().__init__(daemon=True)
@@ -61,7 +62,7 @@ class Victim(threading.Thread):
         self._random = random.Random(f"{seed} {process.name}")
         self._every_s, self._stop_s = every_s, stop_s
         self._over, self._done = threading.Event(), threading.Event()
-        self.spared = threading.Event()  # nothing more is done to it
+        self.spared = threading.Event()  # no further fault strikes it
         self.counts = collections.Counter()
         self.wrong = []
         self.start()
@@ -70,9 +71,9 @@ class Victim(threading.Thread):
         try:
             self._harm()
             self.spared.set()
-            while not self._done.wait(LOOK_S):
-                self._look()
-            self._look()
+            while not self._done.wait(INSPECT_S):
+                self._inspect()
+            self._inspect()
         except Exception as error:
             self.wrong.append(f"{self.process.name}: {error!r}")
         finally:
@@ -87,8 +88,8 @@ class Victim(threading.Thread):
 
     def _harm(self):
         due = self._next()
-        while not self._over.wait(LOOK_S):
-            self._look()
+        while not self._over.wait(INSPECT_S):
+            self._inspect()
             if time.monotonic() >= due:
                 act = self._random.choices([self._killed, self._stopped, self._ended], [5, 3, 2])[0]
                 self.counts[act.__name__[1:]] += 1
@@ -100,12 +101,12 @@ class Victim(threading.Thread):
     def _next(self):
         return time.monotonic() + self._random.expovariate(1 / self._every_s)
 
-    def _look(self):
-        """Has it ended by itself?"""
+    def _inspect(self):
+        """Restarts the process if it has ended by itself."""
         raise NotImplementedError
 
     def _judge(self, asked=()):
-        """How it ended, if it was not killed; @asked: the exit codes that were asked for."""
+        """Checks how it ended, if it was not killed; @asked: the exit codes that are expected."""
 
     def _pause(self):
         self._over.wait(self._random.choice([0, 0.2, 1]))
@@ -118,7 +119,7 @@ class Victim(threading.Thread):
 
     def _ended(self):
         self.process.stop()
-        self._judge((0, -signal.SIGTERM))  # the latter before it could listen
+        self._judge((0, -signal.SIGTERM))  # the latter before it has installed its handler
         self._pause()
         self.process.start()
 
@@ -130,10 +131,11 @@ class Victim(threading.Thread):
 
 class VictimDaemon(Victim):
     def __init__(self, *args):
-        self._excused = collections.Counter()  # event -> how many of those that it has logged have excused an end
+        # event -> how many logged events of this kind have excused an end
+        self._excused = collections.Counter()
         super().__init__(*args)
 
-    def _look(self):
+    def _inspect(self):
         if not self.process.alive():
             self.process.await_stop()
             self._judge()
@@ -148,12 +150,14 @@ class VictimDaemon(Victim):
                 self._excused[event] += 1
                 self.counts[event] += 1
             else:
-                self.wrong.append(f"{self.process.name} ended by itself, with {code}: see {self.process.log}")
+                self.wrong.append(
+                    f"{self.process.name} ended by itself, with {code}: see {self.process.log}"
+                )
         self.process.exit_codes.clear()
 
 
 class VictimServer(Victim):
-    def _look(self):
+    def _inspect(self):
         if not self.process.process.alive():
             self.wrong.append(f"{self.process.name} ended by itself:\n{self.process.log_tail()}")
             self.process.kill()
@@ -170,7 +174,8 @@ class Chaos:
         with servers.Rabbit() as rabbit, servers.Redis() as store:
             where = self.directory / "evidence"
             settings = evidence.settings(where, concurrency=16)
-            c = cluster.Cluster(rabbit, store, self.directory, settings, "effect", workload.FAILPOINTS)
+            c = cluster.Cluster(rabbit, store, self.directory, settings, "effect",
+                                workload.FAILPOINTS)
             c.start(schedulers=2, agents=2, supervisors=2)
             try:
                 return self._run(c, where)
@@ -196,7 +201,7 @@ class Chaos:
             finally:
                 for victim in victims:
                     victim.done()
-            self._tell(victims, client, over)
+            self._report(victims, client, over)
             collector.finish()
         finally:
             for process in fickle:
@@ -214,13 +219,16 @@ class Chaos:
         collector.fault("over")
         return evidence.now_ms()
 
-    def _tell(self, victims, client, over):
+    def _report(self, victims, client, over):
         for victim in victims:
             self._say(f"{victim.process.name}: {dict(victim.counts)}")
         for line in client.summary():
             self._say(line)
         at, job_id = client.last_to_rest()
-        self._say(f"the last job came to rest {max(at - over, 0) / 1000:.1f} s after the last fault: {job_id}")
+        self._say(
+            f"the last job came to rest {max(at - over, 0) / 1000:.1f} s "
+            f"after the last fault: {job_id}"
+        )
 
     def _complaints(self, c):
         for daemon in c.daemons:
@@ -230,19 +238,21 @@ class Chaos:
         return [complaint for daemon in c.daemons for complaint in daemon.complaints()]
 
     def _submit_all(self, client):
-        """Spread over the time, each with its commands."""
+        """Submits the jobs over the whole time, each with its commands."""
         jobs = workload.Workload(random.Random(f"{self._seed} jobs"), deadly=True)
         began, length = time.monotonic(), self._minutes * 60
-        told = passed = 0
+        due_report = passed = 0
         while passed < length:
             passed = time.monotonic() - began
             due = min(int(self._n_jobs * passed / (length * 0.9)), self._n_jobs)
             while len(client.jobs) < due:
                 client.submit(jobs.job(len(client.jobs)))
             client.tick()
-            if passed > told:
-                told += 30
-                self._say(f"{passed:.0f} s: {len(client.jobs)} jobs submitted, {client.ended()} ended")
+            if passed > due_report:
+                due_report += 30
+                self._say(
+                    f"{passed:.0f} s: {len(client.jobs)} jobs submitted, {client.ended()} ended"
+                )
             time.sleep(0.05)
 
 
@@ -260,8 +270,8 @@ def main(arguments):
     if options.judge:
         return checker.main([options.judge])
     seed = random.SystemRandom().getrandbits(32) if options.seed is None else options.seed
-    directory = driver.fresh(wire.BUILD / "chaos")
-    say = driver.teller("chaos", directory)
+    directory = driver.empty_folder(wire.BUILD / "chaos")
+    say = driver.reporter("chaos", directory)
     say(f"seed {seed}, {options.jobs} jobs, {options.minutes:g} minutes; logs in {directory}")
     wrong = Chaos(directory, options.minutes, options.jobs, seed, say).run()
     for text in wrong[:SHOWN]:

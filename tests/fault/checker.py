@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Judges a run of Drover from outside, by what others have seen of it
+"""Checks a run of Drover from outside, by the evidence of others
 
     checker.py DIRECTORY [--all]
 
-DIRECTORY holds evidence (see book.py). Prints each violation as "RULE JOB STEP what", at most 20 of a
-rule unless all are asked for, and ends with 0 where there is none, else with 1. A RULE is the number of
-the promise in docs/RELIABILITY.md that is broken. What Drover thinks of itself is asked nowhere.
+DIRECTORY has the evidence (see book.py). Prints each violation as "RULE JOB STEP text", at most 20
+of a rule without --all. Exits with 0 if there is none, else with 1. RULE is the number of the
+broken promise in docs/RELIABILITY.md. The checker does not use what Drover reports about itself.
 """
 
 import collections
@@ -16,7 +16,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-import book as books
+from book import Book, Violation
 import fsck
 import replay
 import story
@@ -27,7 +27,7 @@ SHOWN = 20
 
 
 def _replays(book, trace):
-    """job -> Replay, of those whose definition is known."""
+    """job -> Replay, of the jobs whose definition is known."""
     clock_set = any(f.what == "clock set" for f in book.faults)
     definitions, out = {}, {}
     for job in book.jobs.values():
@@ -42,24 +42,29 @@ def _replays(book, trace):
 
 
 def _answers(book):
-    """I6: a command gets one answer, however often, but where it has overtaken its job."""
+    """I6: all answers to a command are the same, except to one that has overtaken its job."""
     for command_id, answers in book.answers.items():
-        codes = {told.message.code for told in answers} - {wire.ANSWER_CODE_UNKNOWN_JOB}
+        codes = {answer.message.code for answer in answers} - {wire.ANSWER_CODE_UNKNOWN_JOB}
         if len(codes) > 1:
             job_id = answers[0].message.job_id
-            yield books.Violation("I6", job_id, "", f"command {command_id} was answered {codes}")
+            yield Violation("I6", job_id, "", f"command {command_id} was answered {codes}")
 
 
 def _timing(book, replays):
-    """How close it was: L1 in figures, of all jobs that have ended."""
+    """How close the run came to the limits: L1 in figures, over all jobs that have ended."""
     over = book.faults_over()
-    settled = [(r.settlings[-1].at - over, job_id) for job_id, r in replays.items() if r.settlings and over]
+    settled = [(r.settlings[-1].at - over, job_id)
+               for job_id, r in replays.items() if r.settlings and over]
     moved = [(r.latest_move(over, book.world)[0], job_id) for job_id, r in replays.items()]
     lines = []
     if settled:
-        lines.append("the last job ended {:.1f} s after the last fault: {}".format(*_worst(settled)))
+        lines.append(
+            "the last job ended {:.1f} s after the last fault: {}".format(*_worst(settled))
+        )
     if moved:
-        lines.append("nothing was later than {:.1f} s with what it had to do then: {}".format(*_worst(moved)))
+        lines.append(
+            "nothing was later than {:.1f} s with what it had to do then: {}".format(*_worst(moved))
+        )
     return "\n".join(lines)
 
 
@@ -69,8 +74,9 @@ def _worst(times):
 
 
 def examine(directory):
-    """@directory: of evidence. Return: a list of book.Violation, and a text that says how late the latest was."""
-    book = books.Book(pathlib.Path(directory))
+    """@directory: of evidence. Return: a list of book.Violation, and a text that says how late the
+    latest job was."""
+    book = Book(pathlib.Path(directory))
     trace = story.Trace(book)
     replays = _replays(book, trace)
     return _judge(book, trace, replays), _timing(book, replays)
@@ -82,7 +88,7 @@ def judge(directory):
 
 
 def _judge(book, trace, replays):
-    violations = [books.Violation("I10", "", "", f"a run of {key}, which is no job's")
+    violations = [Violation("I10", "", "", f"a run of {key}, which is no job's")
                   for key in book.strays]
     violations += _answers(book)
     for job in book.jobs.values():
@@ -94,7 +100,7 @@ def _judge(book, trace, replays):
 
 
 def report(violations, limit=SHOWN):
-    """As text: each violation on a line, at most @limit of a rule, and how many there are."""
+    """The violations as text, one per line, at most @limit of a rule, and their number."""
     lines, counts = [], collections.Counter()
     for violation in violations:
         counts[violation.rule] += 1

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client of a run: submits the jobs of a workload, steers them, waits until nothing moves any more, and
-knows which of them may end how"""
+"""The client of a run: submits the jobs of a workload, sends their commands, waits until all jobs
+rest, and checks that each has ended as its kind may"""
 
 import collections
 import heapq
@@ -19,8 +19,8 @@ ACCEPTED = (wire.RECEIPT_CODE_CREATED, wire.RECEIPT_CODE_ALREADY)
 
 
 def end_of(job):
-    """@job: its record. Return: its outcome, or HELD or PARKED where only a person can bring it further, or "" where
-    something still moves."""
+    """@job: its record. Return: its outcome; HELD or PARKED if only a person can let it go on; ""
+    if it still goes on by itself."""
     if job.get("phase") in FINISHED:
         return job["outcome"]
     if job.get("hold"):
@@ -29,15 +29,15 @@ def end_of(job):
     return workload.PARKED if "P" in states and not states & set("RBM") else ""
 
 
-def fresh(directory):
-    """An empty folder there, in the place of what an earlier run has left."""
+def empty_folder(directory):
+    """Makes the folder empty, without the files of an earlier run."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     return directory
 
 
-def teller(program, directory):
-    """A function that tells how it goes, to whoever looks on and in @directory/log."""
+def reporter(program, directory):
+    """A function that reports progress on the standard output and in @directory/log."""
 
     def say(text):
         print(f"{program}: {text}", flush=True)
@@ -50,13 +50,14 @@ def teller(program, directory):
 class Driver:
     def __init__(self, c):
         self._client, self._store = c.client, c.store
-        self.jobs = {}  # name -> workload.Job, of all that were submitted
+        self.jobs = {}  # name -> workload.Job, of all submitted jobs
         self._commands = []  # a heap of (when, number, job, fields)
         self._numbers = 0
-        self._told = {}  # command -> its job, of those that have to be answered
-        self._over = {}  # job -> how it has ended, as look() has seen: it may be forgotten since
+        self._to_answer = {}  # command -> its job, of the commands that must be answered
+        # job -> how it has ended, as of the last note_ends(): it may be forgotten since
+        self._over = {}
         self._letters = collections.Counter()  # of a job, in drover.dead
-        self._strays = []  # others there
+        self._strays = []  # other dead letters
 
     def submit(self, job):
         """@job: a workload.Job; its commands follow in their time, while tick() is called."""
@@ -64,18 +65,19 @@ class Driver:
         self.jobs[job.submit.job_id] = job
         for after_ms, fields in job.commands:
             self._numbers += 1
-            heapq.heappush(self._commands, (time.monotonic() + after_ms / 1000, self._numbers, job, fields))
+            heapq.heappush(self._commands,
+                           (time.monotonic() + after_ms / 1000, self._numbers, job, fields))
 
     def tick(self):
         while self._commands and self._commands[0][0] <= time.monotonic():
             _, _, job, fields = heapq.heappop(self._commands)
             command_id = self._client.command(job.submit.job_id, **fields)
             if not job.letters:
-                self._told[command_id] = job.submit.job_id
+                self._to_answer[command_id] = job.submit.job_id
         self._client.pump()
 
-    def look(self):
-        """What has ended is remembered beyond its retention."""
+    def note_ends(self):
+        """Notes the ends of jobs, which may be forgotten later."""
         self._over |= {job_id: end for job_id, end in self._ends().items() if end}
 
     def accepted(self):
@@ -83,9 +85,9 @@ class Driver:
                 if any(receipt.code in ACCEPTED for receipt in receipts)}
 
     def repeat(self):
-        """After the broker has lost all: submits again what has no receipt, as a client does who wants to be
-        sure. Commands may be lost."""
-        self._told.clear()
+        """Submits all jobs without a Receipt again, as after the broker has lost everything.
+        Commands may be lost."""
+        self._to_answer.clear()
         for job_id in set(self.jobs) - self.accepted():
             self._client.submit(self.jobs[job_id].submit)
 
@@ -95,11 +97,11 @@ class Driver:
     # --- at rest ---
 
     def await_rest(self, timeout=workload.SETTLE_WITHIN_MS / 1000):
-        """Until every job has ended or waits for a person, and everybody was told."""
+        """Waits until every job has ended or waits for a person, and the outbox is empty."""
         try:
             servers.wait_for(self._at_rest, "all to be at rest", timeout * cluster.SLOW)
         except servers.ServerError:
-            pass  # wrong() and the checker say what is not
+            pass  # wrong() and the checker find what is missing
         self._client.pump()
 
     def _at_rest(self):
@@ -113,30 +115,32 @@ class Driver:
             return False
 
     def _unanswered(self):
-        return {command_id: job_id for command_id, job_id in self._told.items()
+        return {command_id: job_id for command_id, job_id in self._to_answer.items()
                 if command_id not in self._client.answers}
 
     def _read_letters(self):
         while letter := self._client.get(self._client.DEAD):
             properties, body = letter
             reason = (properties.headers or {}).get("drover-reason")
-            job_id = body[2 : 2 + body[1]].decode(errors="replace")  # with which a Submit and a Control begin
+            # the first field of a Submit and of a Control
+            job_id = body[2 : 2 + body[1]].decode(errors="replace")
             if reason == "POISON" and job_id in self.jobs and self.jobs[job_id].letters:
                 self._letters[job_id] += 1
             else:
                 self._strays.append(f"a dead letter, {reason}: {body[:200]}")
 
     def _read(self, command, kind, *arguments):
-        """Job -> what the store has of it."""
+        """Job -> its data in the store."""
         pipeline = self._store.redis.pipeline(transaction=False)
         for job_id in self.jobs:
             getattr(pipeline, command)(self._store.partition(job_id) + kind + job_id, *arguments)
         return dict(zip(self.jobs, pipeline.execute()))
 
     def _ends(self):
-        """Job -> how it has ended, "" where it has not."""
+        """Job -> how it has ended, "" if it has not."""
         records, accepted = self._read("hgetall", "job:"), self.accepted()
-        ends = {job_id: end_of(records[job_id]) if job_id in accepted else "" for job_id in self.jobs}
+        ends = {job_id: end_of(records[job_id]) if job_id in accepted else ""
+                for job_id in self.jobs}
         ends |= {job_id: end for job_id, end in self._over.items() if not records[job_id]}
         for job_id, job in self.jobs.items():
             if self._letters[job_id] < job.letters:
@@ -145,10 +149,10 @@ class Driver:
                 ends[job_id] = workload.DEAD_LETTER
         return ends
 
-    # --- what became of them ---
+    # --- results ---
 
     def summary(self):
-        """How many of each kind have ended how, a kind a line."""
+        """How many jobs of each kind have ended how, one kind per line."""
         kinds = collections.defaultdict(collections.Counter)
         for job_id, end in self._ends().items():
             kinds[self.jobs[job_id].kind][end or "STILL_MOVING"] += 1
@@ -156,13 +160,19 @@ class Driver:
                 for kind, ends in sorted(kinds.items())]
 
     def wrong(self):
-        """Who has not ended as his kind may, and what was not answered, one text each."""
-        out = [f"{job_id} has ended {end or 'not at all'}, and may {' or '.join(sorted(self.jobs[job_id].ends))} only"
-               for job_id, end in self._ends().items() if end not in self.jobs[job_id].ends]
-        out += [f"{command_id} of {job_id} was not answered" for command_id, job_id in self._unanswered().items()]
+        """The jobs that have not ended as their kind may, and the commands without an answer, one
+        text each."""
+        out = []
+        for job_id, end in self._ends().items():
+            allowed = self.jobs[job_id].ends
+            if end not in allowed:
+                out.append(f"{job_id} has ended {end or 'not at all'}, and may "
+                           f"{' or '.join(sorted(allowed))} only")
+        out += [f"{command_id} of {job_id} was not answered"
+                for command_id, job_id in self._unanswered().items()]
         return out + self._strays
 
     def last_to_rest(self):
-        """(unix ms of the last that happened to any job, by the store's clock; which job)."""
+        """(unix ms of the last history entry of any job, by the store's clock; which job)."""
         entries = self._read("lrange", "hist:", -1, -1)
         return max((int(last[0].split(" ")[1]), job_id) for job_id, last in entries.items() if last)

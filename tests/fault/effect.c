@@ -2,26 +2,27 @@
 /*
  * effect DIRECTORY: a handler that leaves evidence, for the handler exec with stdin = "request"
  *
- * DIRECTORY/effects.log, where every line is one write with O_APPEND, says what it did and when:
+ * DIRECTORY/effects.log, where every line is one write with O_APPEND, says what it did and when. A
+ * line is "<unix ms> WORD <key> <attempt> do|undo <pid> <detail>":
  *
- *     <unix ms> BEGIN   <key> <attempt> do|undo <pid> <ms that it has>
- *     <unix ms> EFFECT  <key> <attempt> do      <pid> <key>           the key's work is done, for
- * the first time <unix ms> UNDO    <key> <attempt> undo    <pid> <forward key>   done work was
- * taken back <unix ms> NOTHING <key> <attempt> undo    <pid> <forward key>   there was none; it
- * never will be done <unix ms> AGAIN   <key> <attempt> …       <pid> <key>           done, or taken
- * back, before <unix ms> REFUSED <key> <attempt> do      <pid> <key>           it was taken back:
- * never again <unix ms> END     <key> <attempt> …       <pid> <exit code>
+ *     BEGIN    the run begins; detail: the ms that it has
+ *     EFFECT   the key's work is done for the first time; detail: the key
+ *     UNDO     the work was done, and is taken back; detail: the forward key
+ *     NOTHING  there was nothing to take back, and never will be; detail: the forward key
+ *     AGAIN    the work was done, or taken back, before; detail: the key
+ *     REFUSED  the work was taken back, and is never done again; detail: the key
+ *     END      the run ends; detail: the exit code
  *
- * DIRECTORY/state/<key> is what became of a key, "D"one or "U"ndone, and how many runs it has seen.
- * It is what PROTOCOL.md asks of agents: a key is done once, and not at all after it was taken
- * back.
+ * DIRECTORY/state/<key> has the state of a key, "D"one or "U"ndone, and the number of its runs. The
+ * handler does what PROTOCOL.md asks of agents: a key is done once, and not at all after it was
+ * taken back.
  *
- * The arguments of the step, JSON, say how it goes, all of it optional:
+ * The arguments of the step, JSON, control the run. All are optional:
  *
  *     {"ms": 20,        how long a run takes
  *      "fail": 2,       runs of a key that fail before one does it
  *      "hang": 1,       runs after those that do not end
- *      "deaf": true,    SIGTERM does not end them either
+ *      "deaf": true,    not even by SIGTERM
  *      "half": 1,       runs after those that do it, and fail
  *      "deny": true}    it fails for good, and has done nothing
  */
@@ -40,7 +41,7 @@
 
 #define EXIT_DATA_ERROR 65
 #define EXIT_TRANSIENT 75
-#define EXIT_BROKEN 70 /* this program, or how it was called */
+#define EXIT_BROKEN 70 /* this program is wrong, or its arguments are */
 #define HANG_S 900     /* longer than any lease */
 
 static const char *directory, *key, *attempt, *direction;
@@ -82,10 +83,10 @@ static void say(const char *what, const char *detail)
     close(fd);
 }
 
-/* ---- what became of a key ---- */
+/* ---- the state of a key ---- */
 
 struct state {
-    int fd; /* locked: one run at a time looks and writes */
+    int fd; /* locked: only one run at a time reads and writes it */
     char fate;
     int64_t runs;
 };
@@ -116,7 +117,7 @@ static void state_write(const struct state *s)
         give_up("state");
 }
 
-/* The number of this run of the key, from 1. */
+/* The number of this run of the key, counted from 1. */
 static int64_t count_run(void)
 {
     struct state s = state_open(key);
@@ -138,7 +139,8 @@ static int finish(int code)
     return code;
 }
 
-/* The state first: whoever is killed between the two leaves an AGAIN without what it repeats. */
+/* The state is written first: a run that is killed in between leaves an AGAIN without its EFFECT.
+ * */
 
 static int do_it(void)
 {
@@ -170,8 +172,7 @@ static int64_t integer(const json_t *arguments, const char *name)
     return json_integer_value(json_object_get(arguments, name));
 }
 
-/* For ever; but nobody ends it where its agent was killed. Nothing is told of that: nothing is
- * done. */
+/* Hangs until it is killed, or for HANG_S if its agent was killed. It writes no END then. */
 static _Noreturn void hang_on(void)
 {
     for (int i = 0; i < HANG_S && getppid() == agent; i++)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers what a run of Drover leaves behind, for checker.py
+"""Collects the evidence of a run of Drover for checker.py
 
     class Some(cluster.TestCase):
         def test_it(self):
@@ -11,8 +11,9 @@
             ... wait until all is over ...
             self.assertEqual([], collector.judge())
 
-It reads the store's histories as they grow, what the broker passes on, and what the client says and
-hears. Handlers write what they do themselves (effect.c). Nothing of this asks Drover for its opinion.
+It copies the store's histories as they grow, the messages that pass through the broker, and what
+the client sends and receives. Handlers write their effects themselves (effect.c). Nothing of this
+depends on what Drover reports about itself.
 """
 
 import base64
@@ -37,10 +38,10 @@ GONE = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError)
 COPY_EVERY_S = 0.2
 TRACE = "amq.rabbitmq.trace"
 TICK_MS = 100
-LAST_TICK_MS = 30000  # for the last one: then the trace is taken for lost
-TRACE_LAG_MS = 100  # the broker's own, from a message to the word of it
-ALERTS = "test.alerts"  # the client's queue for them
-FINISHED_EVERY = 10  # rounds after which a finished job is looked at, too
+LAST_TICK_MS = 30000  # for the last tick: after that the trace counts as lost
+TRACE_LAG_MS = 100  # of the broker, from a message to its trace
+ALERTS = "test.alerts"  # the client's queue for alerts
+FINISHED_EVERY = 10  # rounds after which a finished job is read, too
 
 
 def now_ms():
@@ -55,18 +56,18 @@ def actor(directory, name="effect", **fields):
 
 
 def settings(directory, **agent):
-    """Of a cluster whose agents serve the actor "effect" so, and "demo"."""
+    """The settings of a cluster whose agents serve such an actor "effect", and "demo"."""
     demo = {"name": "demo", "handler": "builtin"}
     return {"agent": {"agent": {"actors": [demo, actor(directory)], **agent}}}
 
 
 def arguments(**how):
-    """Of a step of such an actor: how its runs go, see effect.c."""
+    """The arguments of a step of such an actor: how its runs go, see effect.c."""
     return wire.payload(json.dumps(how).encode(), "application/json")
 
 
 class Log:
-    """A file of JSON lines, of any thread."""
+    """A file of JSON lines, for several threads."""
 
     def __init__(self, path):
         self._file = open(path, "a", encoding="utf-8")
@@ -82,16 +83,18 @@ class Log:
 
 
 class HistoryCopier(threading.Thread):
-    """Copies each job's history as it grows, for it is capped, and gone with the store."""
+    """Copies each job's history as it grows, because its length is limited, and the store may lose
+    it."""
 
     def __init__(self, store, jobs, path):
         super().__init__(daemon=True)
-        self._redis = redis.Redis(servers.HOST, store.redis.connection_pool.connection_kwargs["port"],
+        self._redis = redis.Redis(servers.HOST,
+                                  store.redis.connection_pool.connection_kwargs["port"],
                                   decode_responses=True)
         self._store, self._jobs = store, jobs
         self._file = open(path, "a", encoding="utf-8")
         self._seen = {}  # job -> its last entry
-        self._rounds = 0  # that have begun
+        self._rounds = 0  # begun so far
         self._stopping = threading.Event()
         self.start()
 
@@ -104,7 +107,8 @@ class HistoryCopier(threading.Thread):
                 pass
 
     def catch_up(self):
-        """Until a round that began after this call is over; with a store that stands still it has all."""
+        """Waits for a round that begins after this call; if the store does not change, the copy is
+        then complete."""
         before = self._rounds
         servers.wait_for(lambda: self._rounds > before + 1, "the histories to be copied")
 
@@ -119,7 +123,7 @@ class HistoryCopier(threading.Thread):
             for job_id in some:
                 number = int(self._seen.get(job_id, "0 ").split(" ")[0])
                 pipeline.lrange(self._key(job_id), max(number - 1, 0), -1)
-            moved = []  # the last entry that was seen is not where it was, nor is any with a job that is forgotten
+            moved = []  # the last entry seen is at another place, or gone with a forgotten job
             for job_id, entries in zip(some, pipeline.execute()):
                 seen = self._seen.get(job_id)
                 if not seen:
@@ -148,15 +152,18 @@ class HistoryCopier(threading.Thread):
 
 
 class Tracer(threading.Thread):
-    """Writes down all that the broker takes and gives (its "firehose"), and when it could not look.
+    """Records all messages that the broker takes and delivers (its "firehose"), and when this is
+    interrupted.
 
-    What is still in its queue when the broker goes is not seen: it lets a message of its own, a tick, travel
-    through that queue time and again, and has seen all there was when the last one that came was sent."""
+    If the broker ends, the traces in its queue are lost. So the tracer sends a message of its own,
+    a tick, through that queue at short intervals: it has seen everything from before the last tick
+    that came back was sent.
+    """
 
     def __init__(self, cluster, log, faults):
         super().__init__(daemon=True)
         self._cluster, self._log, self._faults = cluster, log, faults
-        self._ticked = now_ms()  # when the last one was sent that came
+        self._ticked = now_ms()  # when the last tick that came back was sent
         self._stopping, self._up = threading.Event(), threading.Event()
         self.start()
         self._up.wait(60)
@@ -187,13 +194,14 @@ class Tracer(threading.Thread):
         return connection
 
     def _tick(self):
-        """Not by the exchange of the trace: nobody may publish there. Return: when it was sent."""
+        """Publishes directly to the queue: no one may publish to the exchange of the trace. Return:
+        when it was sent."""
         at = now_ms()
         self._channel.basic_publish("", self._queue, str(at).encode())
         return at
 
     def _listen(self, connection):
-        """Return: whether it was not lost."""
+        """Return: false if the connection was lost."""
         try:
             sent = 0
             while not self._stopping.is_set():
@@ -231,7 +239,7 @@ class Tracer(threading.Thread):
 
 
 def _read(redis_, key, name, kind):
-    """Of data only names, of definitions only what is counted."""
+    """Reads only the names of data, and only the counters of definitions."""
     if name.startswith("data:"):
         redis_.hkeys(key)
     elif name.startswith("def:"):
@@ -247,9 +255,11 @@ def _read(redis_, key, name, kind):
 
 
 def dump(store):
-    """The store as fsck.py wants it, all of it at one moment: supervisors go on looking.
+    """The store in the form that fsck.py reads, all of it at one moment, as supervisors go on
+    working.
 
-    What goes before that, such as a lead that is handed over, is not in it."""
+    Keys that change before that moment, such as a lead that is handed over, may be missing.
+    """
     keys = list(store.redis.scan_iter(store.prefix + "*", count=1000))
     kinds = store.redis.pipeline(transaction=False)
     for key in keys:
@@ -276,10 +286,11 @@ def dump(store):
 
 
 class Collector:
-    """@cluster: started, with a client that has said nothing yet. @world: see book.World.
+    """@cluster: started, with a client that has sent nothing yet. @world: see book.World.
 
-    @trace: whether to have the broker tell of each message, which costs it about as much again.
-    @alone: whether no other client submits jobs, whose histories would be copied as well."""
+    @trace: whether the broker traces each message, which doubles its load. @alone: whether no other
+    client submits jobs; otherwise their histories are copied as well.
+    """
 
     def __init__(self, cluster, directory, world=None, trace=True, alone=True):
         self.directory = pathlib.Path(directory)
@@ -297,7 +308,7 @@ class Collector:
 
     @staticmethod
     def _listen(channel):
-        """To all alerts; a queue that keeps them through whatever the trace does not see."""
+        """Declares a durable queue for all alerts, which also gets those that the trace misses."""
         channel.queue_declare(ALERTS, durable=True)
         channel.queue_bind(ALERTS, "drover.events", "#.alert")
 
@@ -316,19 +327,20 @@ class Collector:
         self._client.add(at=now_ms(), kind=kind, message=fields)
 
     def workflow(self, workflow):
-        """A definition that jobs name."""
+        """Records a definition that jobs name."""
         self._said(workflow)
 
     def fault(self, what, who=""):
-        """Something is done to the system now, or undone: what is judged in time begins afterwards."""
+        """A fault strikes the system now, or ends: rules about time count from then on."""
         self._faults.add(at=now_ms(), what=what, who=who)
 
     def catch_up(self):
-        """Until all is copied that the store has, which stands still."""
+        """Waits until everything in the store is copied; the store must not change."""
         self._copier.catch_up()
 
     def _store_at_rest(self):
-        """They have two leases (L4) to share the lead anew after the last change; the checker tells who has not."""
+        """Waits up to two leases (L4) until supervisors lead all partitions again; the checker
+        finds those that no one leads."""
         store, lease_ms = self._cluster.store, self._world.get("lease_ms")
         until = time.monotonic() + 2 * (lease_ms or 0) / 1000
         while True:
@@ -339,7 +351,7 @@ class Collector:
             time.sleep(0.1)
 
     def finish(self, complete=True):
-        """Ends the collection; @complete: all is over that was to be seen."""
+        """Ends the collection; @complete: the run is over."""
         self._cluster.client.pump()
         while self._cluster.client.call(self._take_alert):
             pass
@@ -355,6 +367,6 @@ class Collector:
         self._faults.close()
 
     def judge(self, complete=True):
-        """Return: what is wrong, one text a violation."""
+        """Return: the violations, one text each."""
         self.finish(complete)
         return [str(violation) for violation in checker.judge(self.directory)]

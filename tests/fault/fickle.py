@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An agent of somebody else's making: it puts work off, reports progress, and leaves the same evidence
+"""A foreign agent: it defers requests, reports progress, and leaves the same evidence
 
     fickle.py PORT VHOST DIRECTORY
 
-Serves the actor "fickle". A step's arguments say how often it is put off ("defer"); what is not is done by
-effect.c, in DIRECTORY. Keeps to the rules for agents of PROTOCOL.md, over the death of the broker, too.
+Serves the actor "fickle". The arguments of a step say how often it is deferred ("defer"); otherwise
+effect.c does it, in DIRECTORY. Keeps the rules for agents of PROTOCOL.md, also when the broker
+restarts.
 """
 
 import collections
@@ -34,7 +35,7 @@ PERMANENT = 65
 
 
 class Work:
-    """One request at work."""
+    """One request in progress."""
 
     def __init__(self, request, directory, tag):
         self.request, self.tags = request, [tag]
@@ -79,11 +80,11 @@ class Fickle:
                 self._channel.basic_consume("drover.task.fickle", self._on_requests)
                 while True:
                     connection.process_data_events(time_limit=0.02)
-                    self._look_after()
+                    self._inspect_work()
             except LOST:
                 time.sleep(0.1)
                 for work in self._work.values():
-                    work.tags = []  # they died with the channel; the answer still counts
+                    work.tags = []  # they ended with the channel; the reply still counts
 
     def _on_requests(self, _channel, method, _properties, body):
         (request,) = wire.Requests.FromString(body).requests
@@ -111,7 +112,7 @@ class Fickle:
         for tag in tags:
             self._channel.basic_ack(tag)
 
-    def _look_after(self):
+    def _inspect_work(self):
         for token, work in list(self._work.items()):
             code = work.process.poll()
             if time.monotonic() >= work.deadline:
@@ -137,7 +138,7 @@ class Fickle:
 
 
 def main(port, vhost, directory):
-    # Like a power cut: what was begun stays without an answer.
+    # Like a power cut: work in progress stays without a reply.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     Fickle(int(port), vhost, directory).serve()
 

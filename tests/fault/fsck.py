@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store at rest: indexes equal records, records equal histories, and nothing is without an owner
+"""The store at rest: indexes agree with records, records agree with histories, and every key has an
+owner
 
-@store: partition -> key in it -> a hash as a dict, a zset as {member: score}, a list's
-length, a string. Keys and fields are described at the head of drover.lua.
+@store: partition -> key in it -> a hash as a dict, a zset as {member: score}, a list's length, a
+string. The head of drover.lua describes keys and fields.
 """
 
 import pathlib
@@ -18,7 +19,7 @@ OF_JOB = re.compile("(job|data|hist):(?P<job>.+)")
 
 
 def known_keys():
-    """What the library's head says of keys, as an expression for all of them."""
+    """A regular expression for all keys named in the library's head."""
     head = LIBRARY.read_text().partition("-- Keys of a partition")[2].partition("\n\n")[0]
     names = re.findall(r"\bp ([a-z]+)(:<)?", head)
     return re.compile("|".join(["meta"] + [name + (":.+" if more else "") for name, more in names]))
@@ -42,7 +43,8 @@ class Fsck:
         return self.violations
 
     def _kept(self):
-        """I1: no run is so long that a job may be forgotten, unless its world is such, and the job has ended."""
+        """I1: no run is so long that a job may be forgotten, unless its world says so and the job
+        has ended."""
         there = {key for keys in self.book.store.values() for key in keys}
         for job in self.book.jobs.values():
             may_go = self.book.world.forgets and job.history and job.history[-1][2] == "settled"
@@ -50,10 +52,10 @@ class Fsck:
                 self.say(job.id, "is no more in the store", rule="I1")
 
     def _leader(self, partition, leader):
-        """L4: somebody leads it, or did two leases ago."""
+        """L4: a supervisor leads it, or did two leases ago."""
         who, until, _ = leader.split(" ")
         if int(until) < self.book.world.ended_at - 2 * self.book.world.lease_ms:
-            self.say("", f"nobody leads {partition}; the last was {who}", rule="L4")
+            self.say("", f"no supervisor leads {partition}; the last was {who}", rule="L4")
 
     def _partition(self, keys):
         jobs = {key[4:]: value for key, value in keys.items() if key.startswith("job:")}
@@ -62,7 +64,7 @@ class Fsck:
         for key in keys:
             match = OF_JOB.fullmatch(key)
             if not known.fullmatch(key):
-                self.say("", f"a key that nobody knows: {key}", rule="M4")
+                self.say("", f"an unknown key: {key}", rule="M4")
             elif match and match["job"] not in jobs:
                 self.say(match["job"], f"{key} is left, and the job is not", rule="M4")
         for name, members in indexes.items():
@@ -74,7 +76,8 @@ class Fsck:
         self._definitions(keys, jobs)
 
     def _definitions(self, keys, jobs):
-        """A definition is there as long as it is counted, and counted once for each that uses it."""
+        """A definition exists as long as it has references, and has one reference for each job that
+        uses it."""
         used = [record["def"] for record in jobs.values()]
         used += [digest for name, digest in keys.get("workflows", {}).items() if "@" in name]
         for key, value in keys.items():
@@ -104,28 +107,30 @@ class Fsck:
         facts = {"outcome": replay.last_outcome(), "turn": str(replay.turn),
                  "desired": "D" if replay.back else "A", "hold": replay.hold}
         if not replay.flights and replay.turn == 1 and replay.settled:
-            del facts["desired"]  # it may have been submitted as not wanted
+            del facts["desired"]  # it may have been submitted with desired DISABLED
         for name, value in facts.items():
             if record.get(name, "") != value:
                 self.say(job_id, f"its {name} is {record.get(name, '')!r}, not {value!r}")
         for seq in [s.seq for s in replay.settlings]:
-            owed, kept = f"{job_id} {seq}" in indexes["owed"], f"s{seq}" in keys[f"data:{job_id}"]
-            if owed != kept:
-                self.say(job_id, f"notice {seq} is {'' if owed else 'not '}owed, and"
-                                 f" {'' if kept else 'not '}kept")
-            if owed and self.book.world.complete:
-                self.say(job_id, f"notice {seq} is still owed", rule="I11")
+            there, kept = f"{job_id} {seq}" in indexes["owed"], f"s{seq}" in keys[f"data:{job_id}"]
+            if there != kept:
+                self.say(job_id, f"notification {seq} is {'' if there else 'not '}in the outbox,"
+                                 f" and {'' if kept else 'not '}kept")
+            if there and self.book.world.complete:
+                self.say(job_id, f"notification {seq} is still in the outbox", rule="I11")
         kept = [name[1:] for name in keys[f"data:{job_id}"] if re.fullmatch(r"s\d+", name)]
         for seq in sorted(set(kept) - {str(s.seq) for s in replay.settlings}):
             if f"{job_id} {seq}" not in indexes["owed"]:
-                self.say(job_id, f"alert {seq} is not owed, and kept")
+                self.say(job_id, f"alert {seq} is not in the outbox, and kept")
             elif self.book.world.complete:
-                self.say(job_id, f"alert {seq} is still owed", rule="L3")
+                self.say(job_id, f"alert {seq} is still in the outbox", rule="L3")
         if int(record.get("owes", 0)) != len(kept):
-            self.say(job_id, f"counts {record.get('owes')} notices that it owes, not {len(kept)}")
+            self.say(job_id, f"counts {record.get('owes')} notifications in the outbox,"
+                             f" not {len(kept)}")
         if record.get("cursor"):
-            return  # a walk has not come to all steps yet
-        busy = [i for i in range(len(replay.steps)) if self._step(job_id, i, record, replay) in "RBMP"]
+            return  # a walk has not reached all steps yet
+        busy = [i for i in range(len(replay.steps))
+                if self._step(job_id, i, record, replay) in "RBMP"]
         opened = sum(not replay.is_there(i, replay.back) for i in range(len(replay.steps)))
         if not replay.settled and record["phase"] == "PROCESSING" and int(record["open"]) != opened:
             self.say(job_id, f"counts {record['open']} open steps, not {opened}")
@@ -133,17 +138,19 @@ class Fsck:
             self.say(job_id, f"counts {record.get('busy')} busy steps, not {len(busy)}")
 
     def _step(self, job_id, i, record, replay):
-        """Holds a step's record against its history. Return: its state."""
+        """Compares a step's record with its history. Return: its state."""
         text, step, name = record.get(str(i)), replay.steps[i], replay.name(i)
         if not text:
             if step.attempt:
                 self.say(job_id, "has no record, and was dispatched", name)
             return "W"
         words = text.split(" ")
-        current, _, state, turn, attempt, token, _, failures, expiries, waiting, unstarted = words[:11]
+        current, _, state, turn, attempt, token, _ = words[:7]
+        failures, expiries, waiting, unstarted = words[7:11]
         since = int(words[11]) if len(words) > 11 else 1
         if (state == "R") != bool(step.flying):
-            self.say(job_id, f"is in state {state}, and {'' if step.flying else 'not '}in flight", name)
+            self.say(job_id, f"is in state {state}, and {'' if step.flying else 'not '}in flight",
+                     name)
         elif step.flying and step.flying.token != wire.token_id(token):
             self.say(job_id, f"has the token {token}, not {step.flying.token}", name)
         if current not in step.current:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP proxy on loopback that can fall silent: what is on its way stays on its way, nothing is refused
-or closed, as where a cable is cut"""
+"""A TCP proxy on loopback that can stop forwarding without closing connections, as if a cable were
+cut"""
 
 import contextlib
 import socket
@@ -18,7 +18,7 @@ class Proxy:
         self._target = port
         self._listener = socket.create_server((servers.HOST, 0))
         self.port = self._listener.getsockname()[1]
-        self._open = threading.Event()  # what comes may pass
+        self._open = threading.Event()  # set: data is forwarded
         self._open.set()
         self._lock = threading.Lock()
         self._sockets = set()
@@ -26,11 +26,11 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self):
-        """Nothing passes any more, in neither direction."""
+        """Forwards nothing any more, in either direction."""
         self._open.clear()
 
     def heal(self):
-        """New connections work; those from before are gone, with what was on its way."""
+        """New connections work; the earlier ones are closed and their data is lost."""
         self._drop()
         self._open.set()
 

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Two schedulers get everything twice and at once, and five supervisors that elect nobody ask both of them
+"""Two schedulers get everything twice at the same time, and five supervisors without election ask
+both
 
     race.py [--runs N] [--jobs N] [--seed N]
 
-Of each job both schedulers get the Submit and each command, and whichever is free the replies. No job may be the
-worse for it: each ends as its kind may, the checker finds nothing. A run in which the schedulers, or the
-supervisors, have not got into one another's way counts as wrong, too. Each run has its own seed, from N on:
-with it one that was interrupted is gone on with. Logs, and the evidence of runs with something wrong, stay in
-the build folder, in race/, and what is told here in race/log. Ends with 0 where nothing is wrong.
+Both schedulers get the Submit and each command of every job; a reply goes to the one that is free.
+No job may suffer: each must end as its kind may, and the checker must find nothing. A run in which
+the schedulers, or the supervisors, did not compete counts as wrong, too. Each run has its own seed,
+from N on, so that an interrupted series can be continued. Logs, and the evidence of runs with
+something wrong, stay in the build folder, in race/, and the output in race/log. Exits with 0 if
+nothing is wrong.
 """
 
 import argparse
@@ -30,12 +32,12 @@ import workload
 
 SHOWN = 50
 SUPERVISORS = 5
-ACTS = ("job_created", "step_dispatched", "job_settled")  # that a scheduler logs of a job when it was the first
+ACTS = ("job_created", "step_dispatched", "job_settled")  # logged by the scheduler that was first
 SHARED = 0.5  # of the jobs are driven by both schedulers, at least
 
 
 def _copied(publish, chance):
-    """One copy behind the other, of which each scheduler gets every other; a third one changes who is first."""
+    """Two copies in a row, one for each scheduler; a third one changes which scheduler is first."""
 
     def publish_copies(*args, **fields):
         for _ in range(chance.choice((2, 3))):
@@ -80,7 +82,7 @@ class Race:
         return client.wrong() + self._raced(c) + collector.judge()
 
     def _raced(self, c):
-        """What kept it from being a race."""
+        """The reasons why it was no race."""
         drove = [{record["job.id"] for event in ACTS for record in scheduler.records(event)}
                  for scheduler in c.schedulers]
         created = [len(scheduler.records("job_created")) for scheduler in c.schedulers]
@@ -101,9 +103,10 @@ def main(arguments):
     parser.add_argument("--jobs", type=int, default=1000, help="in each (1000)")
     parser.add_argument("--seed", type=int, default=1, help="of the first run (1)")
     options = parser.parse_args(arguments)
-    directory = driver.fresh(wire.BUILD / "race")
-    say = driver.teller("race", directory)
-    say(f"seeds {options.seed}..{options.seed + options.runs - 1}, {options.jobs} jobs each; logs in {directory}")
+    directory = driver.empty_folder(wire.BUILD / "race")
+    say = driver.reporter("race", directory)
+    say(f"seeds {options.seed}..{options.seed + options.runs - 1}, {options.jobs} jobs each; "
+        f"logs in {directory}")
     total = 0
     with servers.Rabbit() as rabbit, servers.Redis() as redis:
         for seed in range(options.seed, options.seed + options.runs):
@@ -111,7 +114,8 @@ def main(arguments):
             where.mkdir()
             race = Race(rabbit, redis, where, options.jobs, seed)
             wrong = race.run()
-            say(f"seed {seed}: {len(wrong)} violations in {time.monotonic() - began:.0f} s; {race.figures}")
+            say(f"seed {seed}: {len(wrong)} violations in {time.monotonic() - began:.0f} s; "
+                f"{race.figures}")
             for text in wrong[:SHOWN]:
                 say(text)
             if not wrong:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job's history, replayed against its definition: is it a path that the rules allow?
+"""Replays a job's history against its definition: do the rules allow this path?
 
-Knows the rules from docs/PROTOCOL.md and docs/ARCHITECTURE.md, not from the code: a second opinion. Stops at the first
-entry that cannot be; what follows would only say so again. What it leaves is what story.py and fsck.py
-hold against the other evidence.
+The rules come from docs/PROTOCOL.md and docs/ARCHITECTURE.md, not from the code: this is a second
+implementation. It stops at the first impossible entry; later ones would only repeat the error.
+story.py and fsck.py compare the result with the other evidence.
 """
 
 from book import Violation
@@ -24,59 +24,59 @@ class Flight:
     def __init__(self, number, step, attempt, token, back, at):
         self.number, self.step, self.attempt, self.token = number, step, attempt, token
         self.back, self.at = back, at
-        self.turn = self.forward = 0  # of its key, and of the work that an undo takes back
-        self.till = 0  # its lease ends, where no heartbeat makes it shorter
-        self.carries = {}  # fields of its request: what they may hold
+        self.turn = self.forward = 0  # in its key, and in that of the work that an undo takes back
+        self.till = 0  # the end of its lease, unless a heartbeat makes it shorter
+        self.carries = {}  # fields of its request -> allowed values
         self.end, self.ended = None, None  # the event that ended it, and when
 
 
 class Step:
     def __init__(self):
         self.flying = None
-        self.current = "D"  # as it was known when it was last at rest: A, D or U, or one of several
-        self.back = False  # what the last dispatch asked for, and the turns of its keys
+        self.current = "D"  # what was known when it was last at rest: A, D or U, or several of them
+        self.back = False  # what the last dispatch asked for, and the turns in its keys
         self.turn = self.forward = 0
         self.attempt = self.failures = self.expiries = self.unstarted = 0
         self.not_before = self.not_after = 0  # of the next try
         self.parked = ""  # why
         self.failed = False  # for good
-        self.laid_down = False  # its job was to end since it was sent
+        self.laid_down = False  # its job was about to end since it was dispatched
         self.arguments = None  # that a person gave it
-        self.results = {b""}  # what it may have given, as known when it was last at rest; None: anything
+        self.results = {b""}  # possible results, as known when it was last at rest; None: any
         self.renewed = False  # its tries were used up when the job turned: the next one begins anew
-        self.vague = False  # a Retry of all may have come to it or not: what is counted nobody outside knows
-        self.by_hand = False  # a person has said what is true of it
+        self.vague = False  # a Retry of all may have reached it or not: its counters are unknown
+        self.by_hand = False  # a person has resolved it
 
 
 class Settling:
     def __init__(self, seq, at, outcome, turn, reason):
         self.seq, self.at, self.outcome, self.turn, self.reason = seq, at, outcome, turn, reason
-        self.results = []  # what each step may have given by then
+        self.results = []  # possible results of each step by then
 
 
 def _asked(answers):
-    """How long they want the next try to wait."""
+    """The pauses that the replies ask for."""
     return [reply.error.retry_after_ms for _, reply in answers]
 
 
 CHANGES = ("migrated", "changed", "changing", "anew")
 
 class Replay:
-    """@trace: what the broker has seen, see story.Trace."""
+    """@trace: the messages that the broker has traced, see story.Trace."""
 
     def __init__(self, job, definition, trace, clock_set=False):
         self.job, self.definition, self.trace = job, definition, trace
-        self.clock_set = clock_set  # the store's: no time means anything
+        self.clock_set = clock_set  # the store's clock was set: times mean nothing
         self.violations = []
         self.steps = [Step() for _ in definition.names]
         self.flights = {}  # token -> Flight
         self.settlings = []
         self.commands = set()
-        self.given = [{b""} for _ in definition.names]  # results that they ever gave; None among them: any
+        self.given = [{b""} for _ in definition.names]  # all results so far; None among them: any
         self.completions = set()  # (step, direction, turn of the key)
-        self.parkings = []  # (at, number, reason, whether it is to be told)
+        self.parkings = []  # (at, number, reason, whether there must be an alert)
         self.seq = self.at = 0
-        self.moves = []  # (when it had to happen at the latest, when it did) of what nobody was to bring about
+        self.moves = []  # (latest time, actual time) of entries that Drover makes by itself
         self.start_at = job.submits[0].message.start_at
         self.turn = self.since = 1
         self.back = self.settled = False
@@ -86,9 +86,9 @@ class Replay:
         self.complete_by = job.submits[0].message.complete_by  # 0: no deadline
         self.reasons = Reasons(self)
         self.number = None  # the step that an entry is about
-        self.whole = True  # all of the history was understood
+        self.whole = True  # the whole history was understood
         for words in job.history:
-            if words[2] in CHANGES:  # to a definition that is arranged for this job alone
+            if words[2] in CHANGES:  # to a definition that was made for this job alone
                 self.whole = False
                 break
             try:
@@ -117,7 +117,7 @@ class Replay:
         return not self.steps[i].flying and ("D" if back else "A") in self.steps[i].current
 
     def missing(self, i, back):
-        """Neighbours that must come first, and are not there."""
+        """Neighbours that must come first and are not there."""
         before = self.definition.dependents[i] if back else self.definition.after[i]
         return [k for k in before if not self.is_there(k, back)]
 
@@ -134,11 +134,11 @@ class Replay:
         return self.settlings[-1].outcome if self.settled else ""
 
     def waits(self):
-        """Whether nobody but a person can bring it further."""
+        """Whether only a person can let it go on."""
         return bool(self.hold) or any(step.parked for step in self.steps) and not self.flying()
 
     def due(self):
-        """When the next entry has to be there at the latest; None where nothing has to follow."""
+        """The latest time of the next entry; None: nothing has to follow."""
         if not self.seq or self.settled or self.hold:
             return None
         moments = [flight.till for flight in self.flying()]
@@ -148,7 +148,7 @@ class Replay:
         return max([self.at, self.start_at, *moments])
 
     def latest_move(self, over, world):
-        """Return: by how much the latest was too late, of those after @over, and when it was."""
+        """Return: by how much the latest entry after @over was too late, and its time."""
         moves = list(self.moves)
         if world.complete and self.due() is not None:
             moves.append((self.due(), world.ended_at))
@@ -176,7 +176,7 @@ class Replay:
             handler(rest)
             return
         step_handler = getattr(self, f"_on_step_{event}", None)
-        self.require(step_handler, "I6", f"an event of no graph: {event}")
+        self.require(step_handler, "I6", f"an unknown event: {event}")
         self.require(int(rest[0]) < len(self.steps), "I6", f"{event} of step {rest[0]}")
         self.number = int(rest[0])
         step_handler(self.number, self.steps[self.number], rest)
@@ -208,7 +208,8 @@ class Replay:
     def _on_ending(self, rest):
         self.ending = rest[0]
         for step in self.steps:
-            step.not_before = step.not_after = 0  # whatever begins them anew does so at once
+            # an entry that begins them anew sets these times again
+            step.not_before = step.not_after = 0
             step.laid_down = True
 
     def _on_held(self, rest):
@@ -227,7 +228,7 @@ class Replay:
 
     def _on_turned(self, rest):
         back, self.cause = rest[0] == "D", rest[1]
-        self.require(self.turn == 1 or back != self.back, "I6", "turned to where it goes already")
+        self.require(self.turn == 1 or back != self.back, "I6", "turned to its present direction")
         self.back = back
         self.turn += 1
         self.since = self.turn
@@ -240,7 +241,7 @@ class Replay:
         self.settled, self.ending = False, ""
         self.hold = "" if self.hold == "deadline" else self.hold
         for i, step in enumerate(self.steps):
-            step.renewed = step.renewed or self._worn_out(i, step)
+            step.renewed = step.renewed or self._tries_used_up(i, step)
             step.failed, step.parked, step.not_before, step.not_after = False, "", 0, 0
 
     def _on_settled(self, rest):
@@ -248,7 +249,8 @@ class Replay:
         self.require(not self.settled, "I6", "settled twice")
         self.require(outcome == "KILLED" or not self.flying(), "I6", "settled with steps in flight")
         self.require(self._fits(outcome), "I6", f"cannot have ended {outcome}")
-        self.require(reason in self._reasons(outcome), "I6", f"cannot have ended {outcome} for {reason}")
+        self.require(reason in self._reasons(outcome), "I6",
+                     f"cannot have ended {outcome} for {reason}")
         self.settled = True
         self.hold = self.hold if self.hold == "killed" else ""
         settling = Settling(self.seq, self.at, outcome, self.turn, reason)
@@ -261,7 +263,8 @@ class Replay:
         if outcome == "SUCCEEDED":
             return not self.back and self.all_there(False)
         if outcome == "COMPENSATED":
-            return (self.back or never_wanted) and self.all_there(True) and self.cause != "CANCELLED"
+            taken_back = (self.back or never_wanted) and self.all_there(True)
+            return taken_back and self.cause != "CANCELLED"
         if outcome == "CANCELLED":
             return self.back and self.all_there(True) and self.cause == "CANCELLED"
         if outcome == "FAILED":
@@ -280,7 +283,7 @@ class Replay:
     # --- entries about a step ---
 
     def _another_try(self, i, step, back, token):
-        """Of the work that the last dispatch was for, under the same key."""
+        """Whether it is the same work as the last dispatch, under the same key."""
         if step.attempt == 0 or step.back != back:
             return False
         if step.turn == self.turn:
@@ -292,7 +295,7 @@ class Replay:
                 or request.idempotency_key == self.key(i, step.turn))
 
     def _may_go(self, i, step, back):
-        """A matter of what is known of the step, not of what the job would like."""
+        """What a step may do depends on what is known of it, not on what the job wants."""
         old, unknown = step.turn < self.since, "U" in step.current
         rule = "I5" if back else "I8"
         missing = [self.name(k) for k in self.missing(i, back)]
@@ -344,12 +347,13 @@ class Replay:
         flight = Flight(i, self.name(i), attempt, token, back, self.at)
         flight.turn, flight.forward = step.turn, step.forward
         flight.carries = self._carries(i, step, back)
-        flight.till = self.at + self.terms(i, back).give_ms(step.unstarted, self.left(back, self.at))
+        flight.till = self.at + self.terms(i, back).give_ms(step.unstarted,
+                                                            self.left(back, self.at))
         self.flights[token] = step.flying = flight
 
     def left(self, back, at):
-        """How long work that is sent then may take, where the deadline takes the job back or ends it; None: as long as it is
-        given."""
+        """How long work that is sent at @at may take, if the deadline takes the job back or ends
+        it; None: no limit."""
         bounded = self.complete_by > at and self.definition.on_deadline != wire.RECOURSE_PARK
         return self.complete_by - at if bounded and not back else None
 
@@ -377,9 +381,10 @@ class Replay:
         return flight
 
     def _answers(self, i, flight):
-        """What was answered to it that may have ended it so; nothing where nobody has seen it."""
+        """The replies that may have ended the dispatch so; none if they were not traced."""
         terms = self.terms(i, flight.back)
-        answers = [(terms.answer(reply, flight.back), reply) for reply in self.trace.answers(flight)]
+        answers = [(terms.answer(reply, flight.back), reply)
+                   for reply in self.trace.answers(flight)]
         fit = [(a, reply) for a, reply in answers
                if a == flight.end or a == "PERMANENT" and flight.end == "failed"]
         self.require(fit or not answers, "I10", f"{flight.end}, and the answer was"
@@ -391,7 +396,8 @@ class Replay:
         completion = (i, back, flight.turn)
         self.require(flight.back == back, "I2", f"{event}, and asked for the opposite")
         answers = self._answers(i, flight)
-        self.require(completion not in self.completions, "I2", f"{event} twice in turn {flight.turn}")
+        self.require(completion not in self.completions, "I2",
+                     f"{event} twice in turn {flight.turn}")
         self.completions.add(completion)
         step.current, step.unstarted = "D" if back else "A", 0
         results = {reply.result.SerializeToString() for _, reply in answers} or None
@@ -414,7 +420,8 @@ class Replay:
         terms = self.terms(i, flight.back)
         step.not_before = self.at + terms.backoff_ms(step.failures)
         answers = self._answers(i, flight)
-        step.not_after = self.at + max([terms.longest_ms(terms.backoff_ms(step.failures)), *_asked(answers)])
+        step.not_after = self.at + max([terms.longest_ms(terms.backoff_ms(step.failures)),
+                                        *_asked(answers)])
         self.reasons.failed(flight, {answer for answer, _ in answers})
 
     def _on_step_deferred(self, i, step, rest):
@@ -426,31 +433,34 @@ class Replay:
         step.not_after = self.at + terms.longest_ms(wait) if answers else wait
 
     def _after_failure(self, i, flight):
-        """A definition may believe a failure that says that it has done nothing."""
+        """A definition may accept a failure that reports no effect."""
         return "DU" if self.definition.waived[i] and not flight.back else "U"
 
     def _on_step_expired(self, i, step, rest):
         flight = self._land(step, rest, "expired")
-        self.require(self.trace.had(flight), "I14", "a death counts, and no agent has had the request")
-        terms, told = self.terms(i, flight.back), self.trace.told(flight)
+        self.require(self.trace.had(flight), "I14",
+                     "an expiry counts, and no agent has had the request")
+        terms, progress = self.terms(i, flight.back), self.trace.progress(flight)
         lease = min(terms.lock_ms, 3 * terms.heartbeat_ms or terms.lock_ms)
-        till = flight.till if told == [] else min(flight.till, flight.at + lease)
+        till = flight.till if progress == [] else min(flight.till, flight.at + lease)
         self.require(self.clock_set or self.at >= till, "I9", f"expired {till - self.at} ms early")
-        if told:
-            flight.till = min(flight.till, max(told) + lease)
-        step.unstarted = step.unstarted + 1 if told == [] else 0
+        if progress:
+            flight.till = min(flight.till, max(progress) + lease)
+        step.unstarted = step.unstarted + 1 if progress == [] else 0
         step.expiries += 1
         step.current = "U"
 
     def _on_step_silent(self, i, step, rest):
-        """Its lease is over, and nothing shows that an agent had it."""
+        """Its lease is over, without evidence that an agent had the request."""
         flight = self._land(step, rest, "silent")
-        self.require(self.clock_set or self.at >= flight.till, "I9", f"given up {flight.till - self.at} ms early")
+        self.require(self.clock_set or self.at >= flight.till, "I9",
+                     f"given up {flight.till - self.at} ms early")
         step.unstarted += 1
         step.current = "U"
 
     def _on_step_unstarted(self, i, step, rest):
-        """What came back may have been begun; what was never sent was not (decision 22)."""
+        """A request that came back may have been begun; one that was never sent was not (decision
+        22)."""
         self._land(step, rest, "unstarted")
         self._not_begun(i, step)
         step.current += "U" if "U" not in step.current else ""
@@ -467,7 +477,8 @@ class Replay:
     def _on_step_skipped(self, i, step, rest):
         missing = self.missing(i, True)
         old = step.turn < self.since
-        self.require(not self.definition.revert[i] and not step.flying and step.current != "D", "I5",
+        self.require(not self.definition.revert[i] and not step.flying and step.current != "D",
+                     "I5",
                      "skipped")
         self.require(not missing, "I5", "skipped before its dependents")
         self.require(self.back or "U" in step.current and old, "I5", "skipped on the way forward")
@@ -487,7 +498,7 @@ class Replay:
     def _on_step_given_up(self, i, step, rest):
         step.failed, step.not_after = True, 0
 
-    # --- what people say ---
+    # --- commands of people ---
 
     def _begin_anew(self, steps):
         self.settled, self.ending = False, ""
@@ -503,10 +514,10 @@ class Replay:
         still = [s for s in self.steps if s.parked or s.failed]
         self._begin_anew(still)
         for i, step in enumerate(self.steps):
-            step.vague = self._worn_out(i, step) or self.hold and step in still
+            step.vague = self._tries_used_up(i, step) or self.hold and step in still
 
-    def _worn_out(self, i, step):
-        """It is about to be parked or given up, or was begun anew without a word."""
+    def _tries_used_up(self, i, step):
+        """It is about to be parked or given up, or begins anew without an entry."""
         if step.flying or not step.attempt:
             return False
         terms = self.terms(i, step.back)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job's history, held against what everybody else has seen: client, handlers, broker"""
+"""Compares a job's history with all other evidence: client, handlers, broker"""
 
 import collections
 
@@ -8,19 +8,20 @@ from reasons import command_name
 
 import wire
 
-EARLY_MS = 500  # that an answer was recorded before the broker has told of it
+EARLY_MS = 500  # a record may precede the trace of its reply by so much
 CHANGING = ("enable", "disable", "cancel", "kill", "pause", "resume", "retry", "resolve", "migrate")
-RECORDED = ("done", "undone", "failed", "deferred")  # by an answer
+DONE_OR_UNKNOWN = {wire.ANSWER_CODE_DONE, wire.ANSWER_CODE_UNKNOWN_JOB}
+RECORDED = ("done", "undone", "failed", "deferred")  # by a reply
 
 
 class Story:
-    """One job. @trace: what the broker has seen, see Trace."""
+    """One job. @trace: the messages that the broker has traced, see Trace."""
 
     def __init__(self, book, job, replay, trace):
         self.book, self.job, self.replay, self.trace = book, job, replay, trace
         self.world = book.world
         self.violations = []
-        self.flights = {}  # (key, attempt) -> Flight; the key of its work
+        self.flights = {}  # (key, attempt) -> Flight
         if replay:
             for flight in replay.flights.values():
                 self.flights[(replay.key(flight.number, flight.turn), flight.attempt)] = flight
@@ -28,7 +29,7 @@ class Story:
     def judge(self):
         self._accepted()
         if self.replay and self.replay.whole and not self.replay.violations:
-            self._notices()
+            self._notifications()
             if not self._may_have_forgotten():
                 self._answered()
             self._leases()
@@ -51,21 +52,22 @@ class Story:
     # --- client ---
 
     def _accepted(self):
-        """I1, I10: what was accepted is there, and nothing else is."""
+        """I1, I10: an accepted job is in the store, and no other."""
         if self.job.accepted and not self.job.history and self.world.durable:
-            self.say("I1", "", "was accepted, and the store knows nothing of it")
+            self.say("I1", "", "was accepted, and is not in the store")
         if self.job.lost and self.world.durable:
             self.say("I1", "", f"the store has forgotten {len(self.job.lost)} entries, from"
                                f" {' '.join(self.job.lost[0])} on")
         if self.job.history and not self.job.submits:
-            self.say("I10", "", "nobody has submitted it")
+            self.say("I10", "", "was never submitted")
         self._received()
 
     def _received(self):
-        """I10: what its Receipts say of it is so."""
-        receipts = [told.message for told in self.job.receipts]
+        """I10: what the Receipts say is true."""
+        receipts = [seen.message for seen in self.job.receipts]
         refused = [r for r in receipts if r.code == wire.RECEIPT_CODE_REJECTED]
-        if refused and self.job.history and not self.job.accepted and len(self.job.submits) <= len(refused):
+        all_refused = len(self.job.submits) <= len(refused)
+        if refused and self.job.history and not self.job.accepted and all_refused:
             self.say("I10", "", f"was refused for its {refused[0].field}, and is there")
         created = {r.recorded_at for r in receipts if r.code == wire.RECEIPT_CODE_CREATED}
         if not created or self._may_have_forgotten():
@@ -77,58 +79,62 @@ class Story:
             self.say("I10", "", f"was created at {created.pop()} by its Receipt, and at {entry[1]}")
 
     def _may_have_forgotten(self):
-        """Also what nobody has copied before it was gone."""
+        """Includes entries that were lost before they were copied."""
         return bool(self.job.lost) or not self.world.durable
 
     def _answered(self):
-        """I6: what was answered DONE is in the history, and the other way round."""
-        for told in self.job.commands:
-            command_id = told.message.command_id
+        """I6: a command answered DONE is in the history, and the other way round."""
+        for seen in self.job.commands:
+            command_id = seen.message.command_id
             codes = {answer.message.code for answer in self.book.answers.get(command_id, ())
                      if answer.message.job_id == self.job.id}
             carried_out = command_id in self.replay.commands
-            if wire.ANSWER_CODE_DONE in codes and not carried_out and command_name(told.message) in CHANGING:
-                self.say("I6", "", f"command {command_id} was answered DONE, and is not in the history")
-            elif carried_out and codes and not codes & {wire.ANSWER_CODE_DONE, wire.ANSWER_CODE_UNKNOWN_JOB}:
+            changing = command_name(seen.message) in CHANGING
+            if wire.ANSWER_CODE_DONE in codes and not carried_out and changing:
+                self.say("I6", "",
+                         f"command {command_id} was answered DONE, and is not in the history")
+            elif carried_out and codes and not codes & DONE_OR_UNKNOWN:
                 self.say("I6", "", f"command {command_id} was carried out, and answered otherwise")
 
-    def _notices(self):
-        """I11: each settled turn is told, and nothing else is."""
-        told = collections.defaultdict(list)
+    def _notifications(self):
+        """I11: each settled turn has a notification, and nothing else has."""
+        by_seq = collections.defaultdict(list)
         for at, event in self.job.events:
             if event.kind == wire.EVENT_KIND_SETTLED:
-                told[event.seq].append(event)
+                by_seq[event.seq].append(event)
         settlings = {s.seq: s for s in self.replay.settlings}
-        for seq, events in told.items():
+        for seq, events in by_seq.items():
             settling = settlings.get(seq)
             if not settling and not self.job.lost:
-                self.say("I11", "", f"told that it has ended by entry {seq}, which is no end")
+                self.say("I11", "", f"an event of an end by entry {seq}, which is no end")
             for event in events if settling else []:
                 outcome = wire.Outcome.Name(event.outcome)[len("OUTCOME_"):]
                 if (outcome, event.turn) != (settling.outcome, settling.turn):
                     self.say("I11", "", f"ended {settling.outcome} in turn {settling.turn}, and"
-                                        f" told {outcome} in turn {event.turn}")
-                self._told_results(settling, event)
+                                        f" the event says {outcome} in turn {event.turn}")
+                self._event_results(settling, event)
         deaf = [f.at for f in self.book.faults if f.what == "client's queue lost"]
         for settling in self.replay.settlings:
             excused = any(at >= settling.at - self.world.slack_ms for at in deaf)
-            if settling.seq not in told and self.world.complete and not excused:
+            if settling.seq not in by_seq and self.world.complete and not excused:
                 self.say("I11", "", f"ended {settling.outcome} by entry {settling.seq}, and the"
-                                    f" client was not told")
+                                    f" client has no event of it")
 
-    def _told_results(self, settling, event):
-        """A notice has the results of that moment, or of a later one: it may be read when the job goes on."""
+    def _event_results(self, settling, event):
+        """A notification has the results of that moment or later ones: it may be read after the job
+        went on."""
         given_by = dict(zip(self.replay.definition.names, self.replay.given))
         for result in event.results:
             given = given_by.get(result.step, ())
             if None not in given and result.payload.SerializeToString() not in given:
-                self.say("I11", result.step, "told of a result that it has not given")
+                self.say("I11", result.step, "an event with a result that the step has not given")
         if settling.seq != self.replay.seq:
             return
-        told = {result.step for result in event.results} | set(event.results_left_out)
+        named = {result.step for result in event.results} | set(event.results_left_out)
         for i in self.replay.definition.sinks:
-            if settling.results[i] and b"" not in settling.results[i] and self.replay.name(i) not in told:
-                self.say("I11", self.replay.name(i), "has given a result, and it was not told")
+            name, results = self.replay.name(i), settling.results[i]
+            if results and b"" not in results and name not in named:
+                self.say("I11", name, "has given a result that is not in the event")
 
     # --- handlers ---
 
@@ -136,7 +142,7 @@ class Story:
         return self.replay.terms(flight.number, flight.back).actor in self.world.journaled
 
     def _leases(self):
-        """I4: nothing is done after the agent's own lease."""
+        """I4: nothing happens after the agent's own lease."""
         begun = {run.pid: run for run in self.job.runs}
         for run in self.job.runs:
             if run.limit <= 0:
@@ -145,13 +151,15 @@ class Story:
                 if at > self._lease_end(run):
                     self.say("I4", self._step(run.key), f"{run.key} ran {at - run.at} ms, and had"
                                                         f" {run.limit}")
-        for deed in self.job.deeds:
-            run = begun.get(deed.pid)
-            if run and deed.at > self._lease_end(run):
-                self.say("I4", self._step(run.key), f"{deed.what} of {deed.key} after the lease")
+        for effect in self.job.effects:
+            run = begun.get(effect.pid)
+            if run and effect.at > self._lease_end(run):
+                self.say("I4", self._step(run.key),
+                         f"{effect.what} of {effect.key} after the lease")
 
     def _lease_end(self, run):
-        """With what a busy machine may take to end the run, which is less than another lease."""
+        """Includes the time that a busy machine may take to end the run, less than half another
+        lease."""
         flight = self.flights.get((run.key, run.attempt))
         slack = self.world.slack_ms
         if flight:
@@ -163,18 +171,20 @@ class Story:
         return key.split("/")[1]
 
     def _requested(self):
-        """I10: no run that nobody has asked for."""
+        """I10: each run has a request."""
         for run in self.job.runs:
             flight = self.flights.get((run.key, run.attempt))
             if not flight and not self.job.lost:
                 self.say("I10", self._step(run.key), f"attempt {run.attempt} of {run.key} ran, and"
                                                      f" was never dispatched")
-            elif flight and run.at < flight.at - 1 and not (self._may_have_forgotten() or self.replay.clock_set):
-                self.say("I10", flight.step, f"attempt {run.attempt} of {run.key} ran {flight.at - run.at} ms"
-                                             f" before it was dispatched")
+            elif (flight and run.at < flight.at - 1
+                  and not (self._may_have_forgotten() or self.replay.clock_set)):
+                self.say("I10", flight.step,
+                         f"attempt {run.attempt} of {run.key} ran {flight.at - run.at} ms"
+                         f" before it was dispatched")
 
     def _caused(self):
-        """I10: no completion without a run that came to a good end before."""
+        """I10: each completion has a run that succeeded before."""
         good = collections.defaultdict(list)
         for run in self.job.runs:
             good[(run.key, run.attempt)] += [at for at, code in run.ends if code == 0]
@@ -186,7 +196,8 @@ class Story:
                                              f" {key} has ended well")
 
     def _overlaps(self):
-        """I7: two runs of a step at a time only where the first had lost it, or the request came twice."""
+        """I7: two runs of a step overlap only if the first had lost its lease, or the request came
+        twice."""
         of_step = collections.defaultdict(list)
         for run in self.job.runs:
             of_step[self._step(run.key)].append(run)
@@ -203,55 +214,58 @@ class Story:
         else:
             lost = ("expired", "silent", "unstarted", "unroutable")
             excused = before and before.end in lost and before.ended <= later.at + 1
-            # one of several runs of the same attempt, whose answer was another's, or which came after the next
-            excused = excused or any(flight and self._twice(flight, later) for flight in (before, after))
+            # one of several runs of an attempt that another run has answered, or a run that came
+            # after the next attempt
+            excused = excused or any(flight and self._twice(flight, later)
+                                     for flight in (before, after))
         if not excused:
             self.say("I7", step, f"{later.key} attempt {later.attempt} began while {earlier.key}"
                                  f" attempt {earlier.attempt} was running")
 
     def _twice(self, flight, until):
-        """Whether its request may have come more than once, as far as can be seen when @until begins."""
+        """Whether the request may have come more than once, as far as can be seen when @until
+        begins."""
         return self.book.blind(flight.at, until.at) or self.trace.copies(flight.token) > 1
 
     def _order(self):
-        """I5, I8: what was done, and taken back, in the order in which it happened."""
+        """I5, I8: what was done and undone, in the order in which it happened."""
         definition = self.replay.definition
         numbers = {name: i for i, name in enumerate(definition.names)}
         journaled = [t.actor in self.world.journaled for t in definition.forward]
-        done = collections.defaultdict(set)  # step -> keys that are done, and not taken back
+        done = collections.defaultdict(set)  # step -> keys that are done and not taken back
         if any(step.by_hand for step in self.replay.steps):
             return
-        for deed in self.job.deeds:
-            name = self._step(deed.key)
+        for effect in self.job.effects:
+            name = self._step(effect.key)
             i = numbers.get(name)
             if i is None:
                 continue
-            if deed.what == "EFFECT" or deed.what == "AGAIN" and deed.run_key == deed.key:
-                if deed.key not in done[i]:
+            if effect.what == "EFFECT" or effect.what == "AGAIN" and effect.run_key == effect.key:
+                if effect.key not in done[i]:
                     missing = [definition.names[k] for k in definition.after[i]
                                if journaled[k] and not done[k]]
                     if missing:
-                        self.say("I8", name, f"{deed.key} was done before {', '.join(missing)}")
-                done[i].add(deed.key)
-            elif deed.what == "UNDO" or deed.what == "AGAIN" and deed.key in done[i]:
+                        self.say("I8", name, f"{effect.key} was done before {', '.join(missing)}")
+                done[i].add(effect.key)
+            elif effect.what == "UNDO" or effect.what == "AGAIN" and effect.key in done[i]:
                 left = [definition.names[k] for k in definition.dependents[i]
                         if done[k] and definition.revert[k]]
                 if left:
-                    self.say("I5", name, f"{deed.key} was undone before {', '.join(left)}")
-                if deed.key not in done[i]:
-                    self.say("I5", name, f"{deed.key} was undone twice, or never done")
-                done[i].discard(deed.key)
+                    self.say("I5", name, f"{effect.key} was undone before {', '.join(left)}")
+                if effect.key not in done[i]:
+                    self.say("I5", name, f"{effect.key} was undone twice, or never done")
+                done[i].discard(effect.key)
         self.done = done
 
     def _undone(self):
-        """I5: in the end exactly that is done which the job says is."""
+        """I5: in the end exactly those steps are done that the job's records show as done."""
         if not self.replay.settled or any(step.by_hand for step in self.replay.steps):
             return
         for i, step in enumerate(self.replay.steps):
             terms, revert = self.replay.definition.forward[i], self.replay.definition.revert[i]
             if terms.actor not in self.world.journaled or step.current not in ("A", "D"):
                 continue
-            if step.flying:  # of a job that was killed: nobody asks what became of it
+            if step.flying:  # of a job that was killed: its effect is unknown
                 continue
             if revert and revert.actor not in self.world.journaled:
                 continue
@@ -266,7 +280,7 @@ class Story:
     # --- broker ---
 
     def _replies(self):
-        """I3, I4, I12: what was sent is what was promised, and answers came by their tokens."""
+        """I3, I4, I12: requests are as promised, and replies have the right tokens."""
         for flight in self.replay.flights.values():
             request = self.trace.requests.get(flight.token)
             if request:
@@ -290,7 +304,8 @@ class Story:
         key = self.replay.key(flight.number, flight.turn)
         left = self.replay.left(flight.back, request.sent_at)
         expected = {"job_id": self.job.id, "step": flight.step, "actor": terms.actor,
-                    "action": terms.action, "lock_ms": min(terms.lock_ms, left or terms.lock_ms), "attempt": flight.attempt,
+                    "action": terms.action, "lock_ms": min(terms.lock_ms, left or terms.lock_ms),
+                    "attempt": flight.attempt,
                     "idempotency_key": key, "forward_key": "",
                     "desired": wire.STATE_DISABLED if flight.back else wire.STATE_ACTIVE}
         if flight.back and flight.forward:
@@ -302,7 +317,7 @@ class Story:
         self._carried(flight, request)
 
     def _carried(self, flight, request):
-        """What an agent was given to work with."""
+        """The data of a request."""
         fields = dict(flight.carries)
         results = fields.pop("results")
         for name, values in fields.items():
@@ -320,17 +335,18 @@ class Story:
     # --- liveness ---
 
     def _lateness(self):
-        """L2: a dead attempt is recovered within two looks."""
+        """L2: an expired dispatch is recovered within two periods of the supervisor."""
         if not self.world.scan_ms or self.replay.clock_set:
             return
         over = self.book.faults_over()
         for flight in self.replay.flights.values():
             late = (flight.ended or 0) - flight.till - 2 * self.world.scan_ms
-            if flight.end in ("expired", "silent") and flight.till > over and late > self.world.slack_ms * 5:
+            ended = flight.end in ("expired", "silent") and flight.till > over
+            if ended and late > self.world.slack_ms * 5:
                 self.say("L2", flight.step, f"expired {late} ms late")
 
     def _settled(self):
-        """L1: it has ended, or somebody is expected to come; and in time."""
+        """L1: it has ended in time, or a person is expected to act."""
         within = self.world.settle_within_ms
         if not self.world.complete:
             return
@@ -338,22 +354,25 @@ class Story:
             flying = ", ".join(flight.step for flight in self.replay.flying())
             self.say("L1", "", f"has not ended; in flight: {flying or 'nothing'}")
         elif self.replay.settled and within is not None:
-            words = [told.at for told in self.job.submits + self.job.commands]
+            words = [seen.at for seen in self.job.submits + self.job.commands]
             late = self.replay.settlings[-1].at - max([self.book.faults_over(), *words])
             if late > within:
                 self.say("L1", "", f"has ended {late} ms after all was well, not within {within}")
 
     def _moves(self):
-        """L1: once all is well, nothing waits longer than for its lease, its backoff, or somebody to look."""
+        """L1: after the faults nothing waits longer than for its lease, its backoff, or a
+        supervisor's period."""
         if not self.replay.clock_set:
             late, at = self.replay.latest_move(self.book.faults_over(), self.world)
             if late > self.world.late_ms:
-                self.say("L1", "", f"stood still {late} ms longer than for a lease or a backoff, until {at}")
+                self.say("L1", "",
+                         f"stood still {late} ms longer than for a lease or a backoff, until {at}")
 
     def _alerts(self):
-        """L3: what is parked was told."""
-        listened = self.world.listens and not any(f.what == "client's queue lost" for f in self.book.faults)
-        alerts = self.trace.alerts[self.job.id] + [told.message for told in self.job.events]
+        """L3: a parked step has an alert."""
+        listened = self.world.listens and not any(f.what == "client's queue lost"
+                                                  for f in self.book.faults)
+        alerts = self.trace.alerts[self.job.id] + [seen.message for seen in self.job.events]
         parked = [alert for alert in alerts
                   if alert.kind == wire.EVENT_KIND_ALERT and alert.reason == "PARKED"]
         for at, i, reason, news in self.replay.parkings:
@@ -361,20 +380,20 @@ class Story:
             if not news or not listened and self.book.blind(at, float("inf")):
                 continue
             if not any(alert.step == name and alert.at >= at for alert in parked):
-                self.say("L3", name, f"parked for {reason}, and nobody was told")
+                self.say("L3", name, f"parked for {reason}, without an alert")
 
 
 class Trace:
-    """What went through the broker, by token, as the history says it, and by job."""
+    """The messages that went through the broker, by token id and by job."""
 
     def __init__(self, book):
         self._book = book
         self.requests = {}  # token -> StepRequest
-        self.replies = collections.defaultdict(list)  # token -> (when at the earliest, StepReply)
+        self.replies = collections.defaultdict(list)  # token -> (earliest time, StepReply)
         self.alerts = collections.defaultdict(list)  # job -> JobEvent
         self._published, self._redelivered = collections.Counter(), collections.Counter()
         self._of_job = collections.defaultdict(list)
-        self._told, self._had = collections.defaultdict(list), set()
+        self._progress, self._had = collections.defaultdict(list), set()
         for passed in book.trace:
             if passed.place == "drover.tasks" or passed.place.startswith("drover.task."):
                 self._take_requests(passed)
@@ -383,7 +402,7 @@ class Trace:
                 for reply in replies.replies:
                     self.replies[wire.token_id(reply.token)].append((passed.since, reply))
                 for progress in replies.progress:
-                    self._told[wire.token_id(progress.token)].append(passed.at)
+                    self._progress[wire.token_id(progress.token)].append(passed.at)
             elif passed.place == "drover.events" and passed.way == "publish":
                 event = self._parse(wire.JobEvent, passed.body)
                 self.alerts[event.job_id].append(event)
@@ -393,7 +412,7 @@ class Trace:
         message = kind()
         try:
             message.ParseFromString(body)
-        except Exception:  # some tests send what nobody can read
+        except Exception:  # some tests send bodies that cannot be decoded
             return kind()
         return message
 
@@ -410,23 +429,24 @@ class Trace:
 
     def had(self, flight):
         """Whether an agent may have had its request."""
-        return flight.token in self._had or bool(self.told(flight)) or self._book.blind(flight.at, flight.ended)
+        return (flight.token in self._had or bool(self.progress(flight))
+                or self._book.blind(flight.at, flight.ended))
 
-    def told(self, flight):
-        """When agents have sent Progress of it, at the latest; None where that may not have been seen."""
+    def progress(self, flight):
+        """The times of its Progress; None if some may be missing in the trace."""
         if self._book.blind(flight.at, flight.ended):
             return None
-        return self._told[flight.token]
+        return self._progress[flight.token]
 
     def answers(self, flight):
-        """To a dispatch that has ended: those that may have ended it; none where not all were seen."""
+        """The replies that may have ended a dispatch; none if some may be missing in the trace."""
         if self._book.blind(flight.at, flight.ended):
             return []
         return [reply for since, reply in self.replies.get(flight.token, [])
                 if since <= flight.ended + EARLY_MS]
 
     def copies(self, token):
-        """How often an agent may have got it."""
+        """How often an agent may have received the request."""
         return max(self._published[token], 1) + self._redelivered[token]
 
     def of_job(self, job_id):

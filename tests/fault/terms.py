@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a definition promises of each step, from the client's own words and PROTOCOL.md alone"""
+"""The terms of each step in a definition, derived from the client's messages and PROTOCOL.md alone
+"""
 
 import wire
 
@@ -21,7 +22,7 @@ DEFAULTS = {
 
 
 class Terms:
-    """One direction of a step, nothing left open."""
+    """One direction of a step, with all defaults filled in."""
 
     def __init__(self, workflow, step, revert=None):
         self.actor = revert and revert.actor or step.actor
@@ -40,15 +41,16 @@ class Terms:
         self.maximum_interval_ms = max(self.maximum_interval_ms, self.initial_interval_ms)
 
     def longest_ms(self, wait_ms):
-        """A wait with all that is added to it at random."""
+        """A wait with the maximum jitter."""
         return int(wait_ms * (1 + max(self.jitter, 0)))
 
     def unstarted_ms(self, unstarted):
-        """How long the next dispatch waits at most after so many in a row that nobody took."""
-        return self.longest_ms(min(self.initial_interval_ms * 2 ** min(unstarted - 1, 40), WAIT_CAP_MS))
+        """The maximum wait of the next dispatch after so many in a row that no agent took."""
+        return self.longest_ms(min(self.initial_interval_ms * 2 ** min(unstarted - 1, 40),
+                                   WAIT_CAP_MS))
 
     def backoff_ms(self, failures):
-        """How long the next try waits at least after so many failures."""
+        """The minimum pause before the next try after so many failures."""
         wait = self.initial_interval_ms
         for _ in range(failures - 1):
             wait *= self.backoff_coefficient
@@ -57,19 +59,22 @@ class Terms:
         return int(min(wait, self.maximum_interval_ms))
 
     def answer(self, reply, back):
-        """What an answer comes to: an event of a history, or PERMANENT."""
+        """What a reply leads to: an event of a history, or PERMANENT."""
         wanted = wire.STATE_DISABLED if back else wire.STATE_ACTIVE
         if not reply.HasField("error"):
             too_large = len(reply.result.data) + len(reply.result.content_type) > RESULT_MAX
-            return "failed" if reply.achieved != wanted else "PERMANENT" if too_large else "undone" if back else "done"
+            if reply.achieved != wanted:
+                return "failed"
+            return "PERMANENT" if too_large else "undone" if back else "done"
         if reply.error.verdict == wire.VERDICT_DEFER:
             return "deferred"
-        never = reply.error.verdict == wire.VERDICT_PERMANENT or getattr(reply.error, "class") in self.non_retryable
+        never = (reply.error.verdict == wire.VERDICT_PERMANENT
+                 or getattr(reply.error, "class") in self.non_retryable)
         return "PERMANENT" if never else "failed"
 
     def give_ms(self, unstarted, left):
-        """How long a dispatch is good, after so many in a row that nobody took. @left: ms until the deadline that bounds its
-        wait and its lease, each by itself; None: nothing does."""
+        """How long a dispatch is valid after so many in a row that no agent took. @left: ms until
+        the deadline, which limits its wait and its lease, each by itself; None: no limit."""
         wait = self.wait_ms
         for _ in range(unstarted):
             wait *= 2
@@ -82,7 +87,7 @@ class Terms:
 class Definition:
     def __init__(self, workflow):
         self.tries = workflow.tries or 1
-        self.complete_within_ms = workflow.complete_within_ms  # 0: no bound
+        self.complete_within_ms = workflow.complete_within_ms  # 0: no limit
         self.on_deadline = workflow.on_deadline or wire.RECOURSE_PARK
         self.names = [step.name for step in workflow.steps]
         numbers = {name: i for i, name in enumerate(self.names)}

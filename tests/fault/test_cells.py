@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cells of cells.AROUND: a class for each fault, a test for each boundary: F7.test_B4 and so on."""
+"""The cells of cells.AROUND: a class for each fault, a test for each boundary: F7.test_B4 and so
+on."""
 
 import contextlib
 import os
@@ -31,17 +32,19 @@ def before(place, task):
 def after(place, task):
     if place.text and place.nth == 1:
         return f"{place.after}=1*{task}@{place.text}"
-    return f"{place.after}={place.nth - 1}*off->1*{task}" if place.nth > 1 else f"{place.after}=1*{task}"
+    if place.nth > 1:
+        return f"{place.after}={place.nth - 1}*off->1*{task}"
+    return f"{place.after}=1*{task}"
 
 
 class Cells(trial.Trial):
-    """@act() does it while the process stands at the place, and is over when it has been undone."""
+    """act() causes the fault while the process stands at the place, and returns when it is over."""
 
     fault = None
     instances = 1  # of each role
 
     def settings(self, place):
-        """What differs for such a trial."""
+        """Settings for such a trial."""
         return None
 
     def trial(self, name):
@@ -55,7 +58,7 @@ class Cells(trial.Trial):
 
     def around(self, place, job_id=JOB):
         daemons = self.group(place.role)
-        if place.role == "supervisor":  # they all pass it, always
+        if place.role == "supervisor":  # all supervisors always pass it
             daemons = daemons[:1]
         with self.reached(place, daemons, job_id) as daemon:
             self.notes.fault(cells.FAULTS[self.fault], daemon.name)
@@ -92,15 +95,16 @@ class F2(Cells):
 
 
 class F6(Cells):
-    """It stands until the lease is over, then goes on as if nothing had been."""
+    """The process stands still until the lease is over, and then goes on."""
 
     def act(self, daemon, place, undone):
-        ended = ("expired", "silent")  # whether it counts is another question
-        servers.wait_for(lambda: any(self.c.store.events(JOB, event) for event in ended), "the lease to end", 60)
+        ended = ("expired", "silent")  # it does not matter here which of them
+        servers.wait_for(lambda: any(self.c.store.events(JOB, event) for event in ended),
+                         "the lease to end", 60)
 
 
 class F7(Cells):
-    """It is killed, and comes back with what was on its disk."""
+    """The broker is killed, and comes back with the data on its disk."""
 
     own_servers = True
 
@@ -110,7 +114,7 @@ class F7(Cells):
 
 
 class F8(Cells):
-    """Its link to the broker is silent, both ways, until it has given it up."""
+    """The link to the broker forwards nothing until the process has given it up."""
 
     def settings(self, place):
         self.wire = proxy.Proxy(self.rabbit.port)
@@ -118,7 +122,8 @@ class F8(Cells):
         return {place.role: {"rabbitmq": {"port": self.wire.port, "heartbeat": "1s"}}}
 
     def act(self, daemon, place, undone):
-        servers.wait_for(lambda: self.linked(daemon), "the link that is to be silent")  # it may have stood still
+        # it may have stood still
+        servers.wait_for(lambda: self.linked(daemon), "the link that is to be silent")
         self.wire.cut()
         undone.callback(self.wire.heal)
         daemon.fail()
@@ -126,7 +131,7 @@ class F8(Cells):
 
     @staticmethod
     def linked(daemon):
-        """As its links tell themselves, whatever else of it stands."""
+        """The state of its links as it logs it, whatever else the process does."""
         last = {
             record["link"]: record["event.name"]
             for record in daemon.records()
@@ -136,8 +141,8 @@ class F8(Cells):
 
 
 class Losses(Cells):
-    """The store goes back to what it was before, in fast durability. What those know who were told the rest
-    counts for nothing; a double run is allowed, a double record not."""
+    """The store goes back in time, with fast durability. Records of what was lost count for
+    nothing; a step may run twice, but must be recorded once."""
 
     durable = False
 
@@ -158,7 +163,7 @@ class Losses(Cells):
         self.notes.fault("over", daemon.name)
         if not self.c.store.job(JOB):
             self.submit_again(loss.job)
-        servers.wait_for(self.led, "somebody to lead every partition again", 60)
+        servers.wait_for(self.led, "a supervisor to lead every partition again", 60)
         self.settle(loss.job)
 
     def led(self):
@@ -175,7 +180,8 @@ class Losses(Cells):
 
     @contextlib.contextmanager
     def reached(self, loss):
-        """One process stands at the place, and what was recorded since another one is to be lost."""
+        """One process stands at the place; what was recorded since another one stood at its place
+        will be lost."""
         (since,), (daemon,) = self.group(loss.since_role), self.group(loss.role)
         since.fail(loss.since)
         self.submit(loss.job)
@@ -193,41 +199,42 @@ class Losses(Cells):
             daemon.fail()
 
     def submit_again(self, kind):
-        """All of it is gone, which is told; the client says it again."""
+        """The whole job is lost, which is reported; the client submits it again."""
         tap.narrate("the job is lost")
         servers.wait_for(
-            lambda: any(s.records("store_went_back") for s in self.c.schedulers), "the loss to be told", 60
+            lambda: any(s.records("store_went_back") for s in self.c.schedulers),
+            "the loss to be reported", 60
         )
         self.submit(kind)
 
     def prepare(self):
-        """Before the job is submitted."""
+        """Called before the job is submitted."""
 
     def since(self):
-        """What is recorded from now on is to be lost, at least the last of it."""
+        """At least the last of the records from now on will be lost."""
 
     def forget(self, last):
-        """@last: stands in the last that is to be lost."""
+        """@last: a substring of the last record that must be lost."""
         raise NotImplementedError
 
 
 class F9(Losses):
-    """From a random byte on, not before the job."""
+    """Everything from a random byte on is lost, but not the job's beginning."""
 
     def prepare(self):
         seed = int(os.environ.get("DROVER_TEST_SEED", random.SystemRandom().getrandbits(32)))
         tap.narrate(f"DROVER_TEST_SEED={seed}")
         self.rng = random.Random(seed)
-        self.mark = self.redis.written()
+        self.beginning = self.redis.written()
 
     def forget(self, last):
-        lost = self.redis.lose(self.rng, self.mark, last)
+        lost = self.redis.lose(self.rng, self.beginning, last)
         tap.narrate(f"{lost} bytes lost")
         self.redis.start()
 
 
 class F10(Losses):
-    """To a replica that has heard of nothing since."""
+    """A replica takes over that was stopped meanwhile."""
 
     def prepare(self):
         self.replica = self.server(power.replica_of(self.redis))
@@ -245,7 +252,7 @@ class F10(Losses):
 
 
 class Overtaken(Cells):
-    """It stands until others have done its work, then goes on as if nothing had been."""
+    """The process stands still until others have done its work, and then goes on."""
 
     instances = 2
 
@@ -261,12 +268,12 @@ class Overtaken(Cells):
 
 
 class F12(Overtaken):
-    """One of two."""
+    """Two of each role."""
 
 
 class F13(Overtaken):
-    """Beside three supervisors that all do everything, for nobody elects one of them; where that is what they
-    do, two that lead the same partitions."""
+    """Besides three supervisors without election, which all do everything; at B11 two that lead the
+    same partitions."""
 
     world = {**trial.WORLD, "lease_ms": None}
     ALONE = {"supervisor": {"election": False}}
@@ -277,7 +284,8 @@ class F13(Overtaken):
         c = super().begin(schedulers, agents, 0, settings)
         for _ in range(3):
             c.add_supervisor(self.ALONE)
-        servers.wait_for(lambda: all(s.records("store_up") for s in c.supervisors), "all of them to be up")
+        servers.wait_for(lambda: all(s.records("store_up") for s in c.supervisors),
+                         "all of them to be up")
         return c
 
     def trial(self, name):
@@ -286,7 +294,7 @@ class F13(Overtaken):
 
 
 class F17(Cells):
-    """The broker reads nothing more, until the process has noticed or has nothing to say."""
+    """The broker reads nothing more until the process has noticed, or has nothing to publish."""
 
     own_servers = True
 
@@ -295,7 +303,7 @@ class F17(Cells):
         self.alarm = self.rabbit.alarm
 
     def test_disk_full(self):
-        """B4.F17: the alarm of a disk that is full does the same."""
+        """B4.F17: the alarm of a full disk does the same."""
         self.alarm = self.rabbit.disk_alarm
         self.trial("B4")
 
@@ -305,7 +313,8 @@ class F17(Cells):
         daemon.fail()
         noticed = [d for d in self.c.daemons if d.role == "scheduler"]
         servers.wait_for(
-            lambda: any(d.records("bus_blocked") for d in (daemon, *noticed)), "the alarm to be noticed", 60
+            lambda: any(d.records("bus_blocked") for d in (daemon, *noticed)),
+            "the alarm to be noticed", 60
         )
 
 
@@ -341,7 +350,7 @@ class F20(Cells):
 
 
 class F21(Cells):
-    """Its configuration is read again: a good one, a wrong one, one of which only half is there."""
+    """The process reads its configuration again: a valid one, an invalid one, an incomplete one."""
 
     HOW = {
         "good": ("reloaded", lambda text: text.replace('level = "info"', 'level = "debug"')),

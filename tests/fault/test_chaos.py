@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What chaos and race hold against a run: ends of processes that nobody asked for, and of jobs that are not of their kind"""
+"""The checks of chaos and race: unexpected ends of processes, and ends that do not fit the kind of
+a job"""
 
 import pathlib
 import signal
@@ -18,31 +19,31 @@ import tap
 import wire
 import workload
 
-SAYS = 'echo \'{"event.name":"%s"}\'; '
-LIVES = "exec sleep 600"
+LOGS = 'echo \'{"event.name":"%s"}\'; '
+RUNS_ON = "exec sleep 600"
 
 
 class Script(cluster.Daemon):
-    """Runs one shell script after the other, a life each; the last one again and again."""
+    """Runs one shell script after the other, one per incarnation; the last one again and again."""
 
     def __init__(self, directory, scripts):
         super().__init__("script", "script", directory, {})
         self._scripts = scripts
-        self.lives = 0
+        self.incarnations = 0
 
     def _command(self):
-        self.lives += 1
-        return ["/bin/sh", "-c", self._scripts[min(self.lives, len(self._scripts)) - 1]]
+        self.incarnations += 1
+        return ["/bin/sh", "-c", self._scripts[min(self.incarnations, len(self._scripts)) - 1]]
 
 
 class Victims(unittest.TestCase):
     def wrong(self, *scripts):
-        """@scripts: of lives that end by themselves. Return: what is wrong with that."""
+        """@scripts: of incarnations that end by themselves. Return: what is wrong."""
         with tempfile.TemporaryDirectory() as directory:
-            process = Script(pathlib.Path(directory), [*scripts, LIVES])
+            process = Script(pathlib.Path(directory), [*scripts, RUNS_ON])
             process.start()
             victim = chaos.VictimDaemon(process, None, 1, 10**9, 0)
-            chaos.servers.wait_for(lambda: process.lives > len(scripts), "all lives")
+            chaos.servers.wait_for(lambda: process.incarnations > len(scripts), "all incarnations")
             victim.over()
             victim.done()
             process.kill()
@@ -55,19 +56,24 @@ class Victims(unittest.TestCase):
             self.assertIn(f"script ended by itself, with {code}:", wrong)
 
     def test_documented(self):
-        self.assertEqual([], self.wrong(SAYS % "stalled" + "exit 1", SAYS % "failpoint" + f"exit {cluster.CRASHED}"))
+        self.assertEqual([],
+                         self.wrong(LOGS % "stalled" + "exit 1",
+                                    LOGS % "failpoint" + f"exit {cluster.CRASHED}"))
 
-    def test_once(self):
-        """What is in the log of the life before excuses nothing."""
-        self.assertEqual(1, len(self.wrong(SAYS % "stalled" + "exit 1", "exit 1")))
+    def test_each_event_excuses_once(self):
+        """The log of the incarnation before excuses nothing."""
+        self.assertEqual(1, len(self.wrong(LOGS % "stalled" + "exit 1", "exit 1")))
 
     def test_cannot_be_started(self):
-        process = types.SimpleNamespace(name="redis", process=types.SimpleNamespace(alive=lambda: False),
-                                        log_tail=lambda: "why", kill=lambda: None, start=lambda: 1 / 0)
+        process = types.SimpleNamespace(name="redis",
+                                        process=types.SimpleNamespace(alive=lambda: False),
+                                        log_tail=lambda: "why", kill=lambda: None,
+                                        start=lambda: 1 / 0)
         victim = chaos.VictimServer(process, None, 1, 10**9, 0)
         victim.spared.wait()
         victim.done()
-        self.assertEqual(["redis ended by itself:\nwhy", "redis: ZeroDivisionError('division by zero')"], victim.wrong)
+        self.assertEqual(["redis ended by itself:\nwhy",
+                          "redis: ZeroDivisionError('division by zero')"], victim.wrong)
 
 
 class Ends(unittest.TestCase):
@@ -85,20 +91,24 @@ class Ends(unittest.TestCase):
             self.assertEqual(end, driver.end_of(record), record)
 
     def wrong(self, ends, letters=0):
-        """Of a job that may end as @ends, and has succeeded."""
+        """The complaints about a job that may end as @ends and has succeeded."""
         receipt = wire.Receipt(job_id="job", code=wire.RECEIPT_CODE_CREATED)
-        client = types.SimpleNamespace(submit=lambda _: None, receipts={"job": [receipt]}, answers={})
+        client = types.SimpleNamespace(submit=lambda _: None, receipts={"job": [receipt]},
+                                       answers={})
         redis = types.SimpleNamespace(hgetall=lambda _: None, execute=lambda: [
             {"phase": "PROCESSED", "outcome": "SUCCEEDED"}])
-        store = types.SimpleNamespace(partition=lambda _: "", redis=types.SimpleNamespace(pipeline=lambda **_: redis))
+        store = types.SimpleNamespace(partition=lambda _: "",
+                                      redis=types.SimpleNamespace(pipeline=lambda **_: redis))
         d = driver.Driver(types.SimpleNamespace(client=client, store=store))
         d.submit(workload.Job(wire.submit("job", []), ends, letters=letters))
         return d.wrong()
 
     def test_wrong(self):
         self.assertEqual([], self.wrong({"SUCCEEDED", workload.HELD}))
-        self.assertEqual(["job has ended SUCCEEDED, and may PARKED only"], self.wrong({workload.PARKED}))
-        self.assertEqual(["job has ended not at all, and may SUCCEEDED only"], self.wrong({"SUCCEEDED"}, letters=1))
+        self.assertEqual(["job has ended SUCCEEDED, and may PARKED only"],
+                         self.wrong({workload.PARKED}))
+        self.assertEqual(["job has ended not at all, and may SUCCEEDED only"],
+                         self.wrong({"SUCCEEDED"}, letters=1))
 
 
 if __name__ == "__main__":

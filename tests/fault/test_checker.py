@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checker that cannot fail is worth nothing: good evidence passes, and each thing planted in it is found
+"""The checker can fail: valid evidence passes, and each violation planted in it is found
 
-The run: job "j", a <- b, both undone by a person's wish after it was done; b fails once on the way. Job
-"p" parks. All times are a tenth of a second apart.
+The run: job "j", a <- b, both undone by a command after it was done; b fails once. Job "p" parks.
+All times are a tenth of a second apart.
 """
 
 import base64
@@ -70,7 +70,7 @@ p dispatched 0 3 0.c3
 p failed 0 3 0.c3
 p parked 0 EXHAUSTED""".format(d=DEF)
 
-# key, attempt, direction, what it does, exit code; by the token of its dispatch
+# key, attempt, direction, effect, exit code; by the token of its dispatch
 RUNS = {
     "0.a1": ("j/a/1", 1, "do", "EFFECT j/a/1", 0),
     "1.b1": ("j/b/1", 1, "do", None, 75),
@@ -83,13 +83,14 @@ RUNS = {
 
 
 def shown(word):
-    """As a history says it: of a token a digest."""
+    """A line as in a history: a token is shown as a digest."""
     return wire.token_id(word) if re.fullmatch(r"\d\.[a-z]\d", word) else word
 
 
 
 class Scene:
-    """Evidence in the making: everything is a list that a test may change before it is written."""
+    """Evidence under construction: everything is a list that a test may change before it is
+    written."""
 
     def __init__(self):
         self.world = {"scan_ms": 100}
@@ -103,11 +104,13 @@ class Scene:
 
     def say(self, message, at=None):
         fields = json_format.MessageToDict(message, preserving_proto_field_name=True)
-        self.client.append({"at": at or self.at, "kind": message.DESCRIPTOR.name, "message": fields})
+        self.client.append({"at": at or self.at, "kind": message.DESCRIPTOR.name,
+                            "message": fields})
 
     def pass_on(self, way, place, message, redelivered=False):
         body = base64.b64encode(message.SerializeToString()).decode()
-        self.trace.append({"since": self.at, "at": self.at, "way": way, "place": place, "redelivered": redelivered,
+        self.trace.append({"since": self.at, "at": self.at, "way": way, "place": place,
+                           "redelivered": redelivered,
                            "resent": False, "kind": message.DESCRIPTOR.name, "body": body})
 
     def _happen(self, words):
@@ -135,13 +138,14 @@ class Scene:
     def _dispatched(self, job, rest):
         number, attempt, token = rest[:3]
         back, name = rest[3:] == ["D"], "ab"[int(number)]
-        key, _, direction, deed, code = RUNS.get(token, (f"{job}/{name}/1", 0, "do", None, None))
+        key, _, direction, effect, code = RUNS.get(token, (f"{job}/{name}/1", 0, "do", None, None))
         request = wire.StepRequest(
             job_id=job, step=name, actor="effect", token=token, attempt=int(attempt), lock_ms=LOCK,
             action=f"{'undo' if back else 'do'}-{name}", idempotency_key=key,
             desired=wire.STATE_DISABLED if back else wire.STATE_ACTIVE,
             turn=int(key.rpartition("/")[2]), current=self.current(job, rest[0]),
-            forward_key=f"{job}/{name}/1" if back else "", failures=self._count(job, "failed", rest),
+            forward_key=f"{job}/{name}/1" if back else "",
+            failures=self._count(job, "failed", rest),
             expiries=self._count(job, "expired", rest))
         if back:
             request.forward_result.CopyFrom(RESULT)
@@ -153,40 +157,46 @@ class Scene:
             return
         run = f"{key} {attempt} {direction} {len(self.effects)}0"
         self.effects.append(f"{self.at + 10} BEGIN {run} {LOCK}")
-        if deed:
-            self.effects.append(f"{self.at + 30} {deed.split()[0]} {run} {deed.split()[1]}")
+        if effect:
+            self.effects.append(f"{self.at + 30} {effect.split()[0]} {run} {effect.split()[1]}")
         self.effects.append(f"{self.at + 40} END {run} {code}")
         reply = wire.StepReply(job_id=job, step=name, token=token)
         if code == 0:
             reply.achieved = request.desired
             reply.result.CopyFrom(RESULT)
         else:
-            reply.error.CopyFrom(wire.Error(**{"class": f"EXIT_{code}"}, verdict=wire.VERDICT_TRANSIENT))
+            reply.error.CopyFrom(wire.Error(**{"class": f"EXIT_{code}"},
+                                            verdict=wire.VERDICT_TRANSIENT))
         self.pass_on("publish", "drover.replies", wire.Replies(replies=[reply]))
 
     def current(self, job, number):
         """What is known of a step before its last dispatch."""
-        states = {"done": wire.STATE_ACTIVE, "failed": wire.STATE_UNKNOWN, "expired": wire.STATE_UNKNOWN}
+        states = {"done": wire.STATE_ACTIVE, "failed": wire.STATE_UNKNOWN,
+                  "expired": wire.STATE_UNKNOWN}
         return ([wire.STATE_DISABLED] + [states[e[3]] for e in self.of(job)
                                          if e[3] in states and e[4] == number])[-1]
 
     def _count(self, job, event, rest):
-        """Of the work that this dispatch is for."""
-        return sum(e[3] == event and e[4] == rest[0] for e in self.of(job)) if rest[3:] != ["D"] else 0
+        """Counts the work of this dispatch."""
+        return sum(e[3] == event and e[4] == rest[0]
+                   for e in self.of(job)) if rest[3:] != ["D"] else 0
 
     def _store(self):
-        j = {"def": DEF, "phase": "PROCESSED", "outcome": "COMPENSATED", "desired": "D", "turn": "2",
+        j = {"def": DEF, "phase": "PROCESSED", "outcome": "COMPENSATED", "desired": "D",
+             "turn": "2",
              "seq": "15", "open": "0", "busy": "0", "due": "0",
              "0": "D D W 2 2 0.a2 0 0 0 0 0 2 1", "1": "D D W 2 3 1.b3 0 0 0 0 0 2 1"}
-        p = {"def": DEF, "phase": "PROCESSING", "outcome": "", "desired": "A", "turn": "1", "seq": "8",
+        p = {"def": DEF, "phase": "PROCESSING", "outcome": "", "desired": "A", "turn": "1",
+             "seq": "8",
              "open": "2", "busy": "1", "due": "7", "0": "U A P 1 3 0.c3 7 2 1 0 0"}
         return {
             "job:j": j, "job:p": p, "data:j": {}, "data:p": {}, "hist:j": 15, "hist:p": 8,
-            f"def:{DEF}": {"refs": "2"}, "due": {"p": 7.0}, "open": {"p": 1.0}, "settled": {"j": 1.0},
+            f"def:{DEF}": {"refs": "2"}, "due": {"p": 7.0}, "open": {"p": 1.0},
+            "settled": {"j": 1.0},
             "jobs": {"j": 1.0, "p": 1.0}, "leader": "s1 1 1",
         }
 
-    # --- for planting ---
+    # --- planting ---
 
     def of(self, job):
         return [e for e in self.history if e[0] == job]
@@ -199,21 +209,21 @@ class Scene:
             entry[1] = str(number)
 
     def insert(self, job, seq, text):
-        """A further entry behind that one, at its time."""
+        """Inserts an entry after another, at its time."""
         before = self.entry(job, seq)
         at = self.history.index(before) + 1
         self.history.insert(at, [job, "", before[2], *text.split(" ")])
         self.renumber(job)
 
     def steer(self, job, seq, *events, command_id="x", **fields):
-        """A client's command, and what it brings about, behind that entry. @fields: of its Control."""
+        """Inserts a client's command, and its entries, after an entry. @fields: of its Control."""
         (name,) = fields
         self.say(wire.Control(job_id=job, command_id=command_id, **fields), at=BEGAN)
         for text in reversed((f"command {name} {command_id} -", *events)):
             self.insert(job, seq, text)
 
     def answer(self, token, **fields):
-        """That dispatch is answered so: with an error of these fields, or, without any, well."""
+        """Gives a dispatch this answer: an error with these fields, or without any a success."""
         for passed in self.trace:
             if passed["kind"] == "Replies":
                 replies = wire.Replies.FromString(base64.b64decode(passed["body"]))
@@ -233,7 +243,7 @@ class Scene:
                 passed["body"] = base64.b64encode(requests.SerializeToString()).decode()
 
     def cut(self, job, seq, *events):
-        """Its history goes on otherwise behind that entry."""
+        """The history goes on differently after that entry."""
         for entry in self.of(job)[seq:]:
             self.history.remove(entry)
         for number, text in enumerate(events):
@@ -244,7 +254,7 @@ class Scene:
         self.renumber(job)
 
     def forget(self, what, *words):
-        """Drops the lines of a log that contain all of these words."""
+        """Removes the lines of a log that contain all of these words."""
         log = getattr(self, what)
         kept = [line for line in log if not all(str(word) in str(line) for word in words)]
         assert len(kept) < len(log), f"nothing to forget: {words}"
@@ -274,11 +284,11 @@ class Planted(unittest.TestCase):
             return checker.judge(directory)
 
     def found(self, rule, text=""):
-        """The rule is among what is said to be broken."""
+        """The checker reports a violation of the rule with this text."""
         said = [str(v) for v in self.judge()]
         self.assertTrue(any(s.startswith(rule + " ") and text in s for s in said), said)
 
-    # --- the way it should be ---
+    # --- valid evidence ---
 
     def test_good(self):
         self.assertEqual([], [str(v) for v in self.judge()])
@@ -320,7 +330,7 @@ class Planted(unittest.TestCase):
         self.assertNotIn("I1", {v.rule for v in self.judge()})
 
     def go_back(self, job, seq):
-        """The store has had another end of this history, from that entry on, and has forgotten it."""
+        """The store had another end of this history, from that entry on, and has lost it."""
         first = self.scene.entry(job, seq)
         before = copy.deepcopy(self.scene.of(job)[seq - 1:])
         for entry in before:
@@ -359,13 +369,14 @@ class Planted(unittest.TestCase):
     def test_I1_gone_before_its_end(self):
         self.forgotten()
         self.scene.world["forgets"] = True
-        self.scene.history.pop(max(k for k, entry in enumerate(self.scene.history) if entry[0] == "j"))
+        self.scene.history.pop(max(k for k, entry in enumerate(self.scene.history)
+                                   if entry[0] == "j"))
         self.found("I1", "j is no more in the store")
 
     # --- I2: one completion ---
 
     def test_I2_completed_twice(self):
-        """Done, forgotten that it was, and done again in the same turn."""
+        """Done, lost by the store, and done again in the same turn."""
         self.scene.insert("j", 3, "dispatched 0 2 0.ax")
         self.found("I2", "done though it is A")
 
@@ -373,11 +384,11 @@ class Planted(unittest.TestCase):
         self.scene.insert("j", 2, "dispatched 0 2 0.ax")
         self.found("I2", "while in flight")
 
-    def test_I2_the_opposite(self):
+    def test_I2_opposite_result(self):
         self.scene.entry("j", 12)[3] = "done"
         self.found("I2", "the opposite")
 
-    # --- I3: the token decides ---
+    # --- I3: only the token counts ---
 
     def test_I3_another_token(self):
         self.scene.entry("j", 7)[6] = "1.b1"
@@ -433,7 +444,7 @@ class Planted(unittest.TestCase):
         self.scene.effects[at] = f"{int(when) + LOCK + LOCK // 2} {rest}"
         self.found("I4", "ran 3030 ms, and had 2000")
 
-    # --- I5: undone is what was done, in reverse ---
+    # --- I5: what was done is undone, in reverse order ---
 
     def test_I5_undo_in_forward_order(self):
         b = [self.scene.entry("j", n) for n in (11, 12)]
@@ -455,7 +466,8 @@ class Planted(unittest.TestCase):
         self.found("I5", "still there")
 
     def test_I5_effect_missing(self):
-        """The history says SUCCEEDED, and b was never done: the run's word is not enough."""
+        """The history says SUCCEEDED, and b was never done: the exit code of a run is not enough.
+        """
         for seq in range(15, 8, -1):
             self.scene.drop("j", seq)
         self.scene.client = [c for c in self.scene.client if "COMPENSATED" not in str(c)]
@@ -464,13 +476,13 @@ class Planted(unittest.TestCase):
         self.found("I5", "its effect is not there")
 
     def test_I5_effects_undone_in_forward_order(self):
-        """The history is good; what happened was not."""
+        """The history is valid; the effects are not."""
         undo = [line for line in self.scene.effects if "UNDO" in line]
         first, second = map(self.scene.effects.index, undo)
         self.scene.effects[first], self.scene.effects[second] = undo[1], undo[0]
         self.found("I5", "j/a/1 was undone before b")
 
-    # --- I6: one outcome a turn, on an allowed path ---
+    # --- I6: one outcome per turn, on an allowed path ---
 
     def test_I6_settled_twice(self):
         self.scene.insert("j", 8, "settled SUCCEEDED")
@@ -528,7 +540,7 @@ class Planted(unittest.TestCase):
         self.found("I7", "was running")
 
     def redeliver(self):
-        """The first request of b."""
+        """The first request of b is redelivered."""
         requests = [p for p in self.scene.trace if p["place"] == "drover.task.effect"]
         again = copy.deepcopy(requests[1])
         again["redelivered"] = True
@@ -540,10 +552,11 @@ class Planted(unittest.TestCase):
         self.assertNotIn("I7", {v.rule for v in self.judge()})
 
     def begin_again(self):
-        """A run of the first request of b begins when that of the second has begun."""
+        """A run of the first request of b begins after that of the second."""
         at = [i for i, line in enumerate(self.scene.effects) if " BEGIN j/b/1 2 " in line][0]
         when = int(self.scene.effects[at].split(" ")[0])
-        self.scene.effects[at + 1 : at + 1] = [f"{when + 1} BEGIN j/b/1 1 do 98 {LOCK}", f"{when + 2} END j/b/1 1 do 98 75"]
+        self.scene.effects[at + 1 : at + 1] = [f"{when + 1} BEGIN j/b/1 1 do 98 {LOCK}",
+                                               f"{when + 2} END j/b/1 1 do 98 75"]
 
     def test_I7_after_the_next(self):
         self.begin_again()
@@ -564,9 +577,9 @@ class Planted(unittest.TestCase):
         self.scene.forget("effects", "EFFECT j/a/1")
         self.found("I8", "done before a")
 
-    # --- I14: what nobody has begun does not count ---
+    # --- I14: requests without evidence do not count ---
 
-    def test_I14_death_of_what_nobody_had(self):
+    def test_I14_expiry_without_evidence(self):
         delivered = [passed for passed in self.scene.trace if passed["way"] == "deliver"
                      and b"0.c1" in base64.b64decode(passed["body"])]
         self.scene.trace.remove(*delivered)
@@ -582,7 +595,8 @@ class Planted(unittest.TestCase):
         self.found("I9", "given up")
 
     def test_I9_silent_at_its_deadline(self):
-        """It bounds the lease, where it takes the job back; where it parks the job, the lease is as long as ever."""
+        """The deadline limits the lease if it takes the job back; if it parks the job it does not.
+        """
         left = LOCK // 2
         for recourse, early in ((wire.RECOURSE_PARK, True), (wire.RECOURSE_COMPENSATE, False)):
             with self.subTest(recourse):
@@ -612,7 +626,7 @@ class Planted(unittest.TestCase):
         self.scene.trace = None
         self.found("I9", "tried again after 2 failures")
 
-    def test_I9_died_too_often(self):
+    def test_I9_expired_too_often(self):
         self.scene.entry("p", 5)[3] = "expired"
         self.scene.entry("p", 5)[2] = str(int(self.scene.entry("p", 4)[2]) + 3 * LOCK)
         self.found("I9", "after 2 expiries")
@@ -621,17 +635,17 @@ class Planted(unittest.TestCase):
         self.scene.store["job:p"]["0"] = "U A P 1 3 0.c3 7 1 1 0 0"
         self.found("I9", "1 failures")
 
-    # --- I10: no invention ---
+    # --- I10: nothing is invented ---
 
     def test_I10_never_submitted(self):
         self.scene.forget("client", "'kind': 'Submit'", "'job_id': 'j'")
-        self.found("I10", "nobody has submitted it")
+        self.found("I10", "was never submitted")
 
     def test_I10_done_without_a_run(self):
         self.scene.forget("effects", "END j/b/1 2 ")
         self.found("I10", "has ended well")
 
-    def test_I10_run_that_nobody_asked_for(self):
+    def test_I10_run_without_a_request(self):
         self.scene.effects.append(f"{BEGAN} BEGIN j/b/1 7 do 99 {LOCK}")
         self.found("I10", "never dispatched")
 
@@ -671,46 +685,47 @@ class Planted(unittest.TestCase):
         self.receipts(recorded_at=str(BEGAN + 50))
         self.found("I10", "j was created at")
 
-    # --- I11: notices ---
+    # --- I11: notifications ---
 
-    def test_I11_result_that_nobody_gave(self):
+    def test_I11_unknown_result(self):
         for record in self.scene.client:
             if "SUCCEEDED" in str(record):
-                record["message"]["results"][0]["payload"]["data"] = base64.b64encode(b"invented").decode()
-        self.found("I11", "told of a result that it has not given")
+                payload = record["message"]["results"][0]["payload"]
+                payload["data"] = base64.b64encode(b"invented").decode()
+        self.found("I11", "an event with a result that the step has not given")
 
-    def test_I11_result_not_told(self):
+    def test_I11_result_left_out(self):
         self.scene.cut("j", 8)
         self.scene.forget("client", "COMPENSATED")
         for record in self.scene.client:
             if "SUCCEEDED" in str(record):
                 del record["message"]["results"]
-        self.found("I11", "has given a result, and it was not told")
+        self.found("I11", "has given a result that is not in the event")
 
-    def test_I11_not_told(self):
+    def test_I11_no_event(self):
         self.scene.forget("client", "SUCCEEDED")
-        self.found("I11", "was not told")
+        self.found("I11", "client has no event of it")
 
     def test_I11_excused_where_the_queue_was_lost(self):
         self.scene.forget("client", "SUCCEEDED")
         self.scene.faults.append({"at": self.scene.at, "what": "client's queue lost", "who": ""})
         self.assertNotIn("I11", {v.rule for v in self.judge()})
 
-    def test_I11_told_wrong(self):
+    def test_I11_wrong_event(self):
         for record in self.scene.client:
             if "SUCCEEDED" in str(record):
                 record["message"]["outcome"] = "OUTCOME_FAILED"
-        self.found("I11", "told FAILED")
+        self.found("I11", "the event says FAILED")
 
-    def test_I11_told_of_no_end(self):
+    def test_I11_event_without_an_end(self):
         self.scene.say(wire.JobEvent(kind=wire.EVENT_KIND_SETTLED, job_id="j", seq=5,
                                      outcome=wire.OUTCOME_SUCCEEDED))
         self.found("I11", "which is no end")
 
-    def test_I11_still_owed(self):
+    def test_I11_still_in_the_outbox(self):
         self.scene.store["owed"] = {"j 15": 1.0}
         self.scene.store["data:j"] = {"s15": ""}
-        self.found("I11", "still owed")
+        self.found("I11", "still in the outbox")
 
     # --- I12: the terms of the definition that was accepted ---
 
@@ -757,11 +772,12 @@ class Planted(unittest.TestCase):
     # --- each turn, parking, hold and end has its cause: reasons.py ---
 
     def path(self):
-        """What is wrong with the histories alone."""
+        """The violations in the histories alone."""
         return [str(v) for v in self.judge() if v.text.startswith("entry ")]
 
     def test_good_steered(self):
-        self.scene.steer("p", 8, "retried all", "dispatched 0 4 0.c4", "silent 0 4 0.c4", retry=wire.Retry())
+        self.scene.steer("p", 8, "retried all", "dispatched 0 4 0.c4", "silent 0 4 0.c4",
+                         retry=wire.Retry())
         self.scene.entry("p", 12)[2] = str(int(self.scene.entry("p", 11)[2]) + 2 * LOCK)
         self.scene.steer("j", 5, "held paused", command_id="y", pause=wire.Pause())
         self.scene.steer("j", 7, "resumed", resume=wire.Resume())
@@ -790,7 +806,7 @@ class Planted(unittest.TestCase):
         self.scene.cut("p", 3, "parked 0 EXHAUSTED")
         self.found("I6", "nothing has failed")
 
-    def test_I12_another_recourse(self):
+    def test_I12_wrong_recourse(self):
         for event in ("given_up 0 EXHAUSTED", "turned D FAILURE EXHAUSTED 0"):
             self.scene.cut("p", 7, event)
             self.found("I12", f"{event}, not parked 0 EXHAUSTED")
@@ -801,7 +817,7 @@ class Planted(unittest.TestCase):
         self.scene.answer("1.b1", verdict=wire.VERDICT_PERMANENT)
         self.found("I12", f"dispatched 1 2 {wire.token_id('1.b2')}, not parked 1 PERMANENT")
 
-    def test_I12_class_that_is_never_retried(self):
+    def test_I12_non_retryable_class(self):
         for record in self.scene.client:
             if record["kind"] == "Submit":
                 for step in record["message"]["definition"]["steps"]:
@@ -835,7 +851,7 @@ class Planted(unittest.TestCase):
         self.scene.entry("j", 15)[5] = "FAILURE"
         self.found("I6", "cannot have ended COMPENSATED for FAILURE")
 
-    def test_I6_tried_again_for_nothing(self):
+    def test_I6_tried_again_without_a_reason(self):
         self.scene.cut("j", 14, "turned A TRY")
         self.found("I6", "no failure was taken back")
 
@@ -849,8 +865,9 @@ class Planted(unittest.TestCase):
         self.scene.cut("p", 2, "ending DEADLINE")
         self.found("I12", "against its policy")
 
-    def test_I10_nobody_has_said_so(self):
-        for event in ("killed", "held paused", "turned D REQUESTED", "turned D CANCELLED", "retried 0",
+    def test_I10_no_command(self):
+        for event in ("killed", "held paused", "turned D REQUESTED", "turned D CANCELLED",
+                      "retried 0",
                       "retried all", "edited 0", "resolved 0 A"):
             self.scene.cut("p", 8, event)
             self.found("I10", f"{event}, and no client has said so")
@@ -893,7 +910,7 @@ class Planted(unittest.TestCase):
         self.scene.store["job:p"]["busy"] = "0"
         self.found("I13", "busy steps")
         self.scene.store["job:j"]["owes"] = "1"
-        self.found("I13", "notices that it owes")
+        self.found("I13", "notifications in the outbox")
 
     def test_I13_references(self):
         self.scene.store[f"def:{DEF}"]["refs"] = "3"
@@ -911,7 +928,7 @@ class Planted(unittest.TestCase):
         self.scene.store["lock:j"] = "1"
         self.found("M4", "lock:j")
 
-    # --- L: it ends ---
+    # --- L: liveness ---
 
     def test_L1_not_ended(self):
         for seq in (8, 7):
@@ -940,7 +957,8 @@ class Planted(unittest.TestCase):
     def test_L1_excused_while_there_are_faults(self):
         for entry in self.scene.of("j")[5:]:
             entry[2] = str(int(entry[2]) + 60000)
-        self.scene.faults.append({"at": int(self.scene.entry("j", 6)[2]), "what": "again", "who": "s1"})
+        self.scene.faults.append({"at": int(self.scene.entry("j", 6)[2]), "what": "again",
+                                  "who": "s1"})
         self.assertNotIn("L1", {v.rule for v in self.judge()})
 
     def test_L1_excused_while_held(self):
@@ -956,15 +974,16 @@ class Planted(unittest.TestCase):
 
     def test_L3_parked_in_silence(self):
         self.scene.forget("trace", "drover.events")
-        self.found("L3", "nobody was told")
+        self.found("L3", "without an alert")
 
     def test_L3_parked_in_silence_while_the_trace_was_lost(self):
         self.scene.forget("trace", "drover.events")
         self.scene.faults = [{"at": BEGAN, "what": "trace lost", "who": ""}]
         self.assertEqual([], self.judge())
         self.scene.world["listens"] = True
-        self.found("L3", "nobody was told")
-        self.scene.say(wire.JobEvent(kind=wire.EVENT_KIND_ALERT, job_id="p", reason="PARKED", step="a",
+        self.found("L3", "without an alert")
+        self.scene.say(wire.JobEvent(kind=wire.EVENT_KIND_ALERT, job_id="p", reason="PARKED",
+                                     step="a",
                                      at=self.scene.at))
         self.assertEqual([], self.judge())
 
@@ -977,7 +996,7 @@ class Planted(unittest.TestCase):
     def test_L4_nobody_leads(self):
         self.scene.world.update(lease_ms=1000, ended_at=BEGAN)
         self.scene.store["leader"] = f"s1 {BEGAN - 3000} 1000"
-        self.found("L4", "nobody leads")
+        self.found("L4", "no supervisor leads")
         self.scene.store["leader"] = f"s1 {BEGAN + 500} 1000"
         self.assertEqual([], self.judge())
 

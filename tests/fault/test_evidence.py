@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run in which nothing is done to the system but what handlers do: evidence comes together and passes;
-with a piece of it missing it does not."""
+"""A run with no faults but those of handlers: its evidence passes the checker; incomplete evidence
+does not."""
 
 import pathlib
 import sys
@@ -32,7 +32,7 @@ class Evidence(cluster.TestCase):
         "parked": [step("a"), step("b", ["a"], fail=9)],
     }
 
-    def test_it_comes_together(self):
+    def test_evidence_is_complete(self):
         directory = self.directory / "evidence"
         c = self.cluster(2, 2, 2, evidence.settings(directory), actor="effect")
         world = {"scan_ms": 100, "lease_ms": 1000, "settle_within_ms": 120000}
@@ -48,7 +48,7 @@ class Evidence(cluster.TestCase):
         c.client.until(lambda: all(c.store.events(j, "parked") for j in parked), "all to be parked")
         c.client.until(lambda: all(len(c.client.events[f"good-{i}"]) == 2 for i in range(JOBS)),
                        "all to be taken back")
-        c.client.until(lambda: c.store.total("owed") == 0, "all to be told")
+        c.client.until(lambda: c.store.total("owed") == 0, "the outbox to be empty")
         self.assertEqual([], collector.judge())
 
         log = directory / "effects.log"

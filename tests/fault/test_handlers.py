@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a handler that runs when a fault strikes its agent: it ends well where its lease allows that, and
-is killed at the end of its lease, also where SIGTERM does not end it. A docstring begins with the cells that its
-test covers."""
+"""A handler that runs when a fault strikes its agent: it ends normally if its lease allows that,
+and is killed at the end of its lease, even if SIGTERM does not end it. A docstring begins with the
+cells that its test covers."""
 
 import pathlib
 import sys
@@ -19,22 +19,24 @@ OTHER = "other"
 
 class Handlers(trial.Trial):
     def ends(self, pid):
-        """Exit codes that a handler has told; none where it was killed."""
+        """The exit codes of a handler; none if it was killed."""
         lines = (self.notes.directory / "effects.log").read_text().splitlines()
-        return [int(words[6]) for words in map(str.split, lines) if words[1] == "END" and int(words[5]) == pid]
+        return [int(words[6])
+                for words in map(str.split, lines) if words[1] == "END" and int(words[5]) == pid]
 
     def await_kill(self):
         servers.wait_for(lambda: servers.gone(self.handler), "the handler to be killed")
         self.assertEqual([], self.ends(self.handler))
 
-    def settle_after(self, kind, deaths):
-        """The agent that killed it has said nothing: so many leases have ended."""
+    def settle_after(self, kind, expiries):
+        """The agent that killed the handler sent no reply: waits until so many leases have ended.
+        """
         self.settle(kind)
-        self.assertEqual(deaths, len(self.c.store.events(trial.JOB, "expired")))
-        self.assertEqual(len(trial.KINDS[kind]) + deaths, self.c.dispatches(trial.JOB))
+        self.assertEqual(expiries, len(self.c.store.events(trial.JOB, "expired")))
+        self.assertEqual(len(trial.KINDS[kind]) + expiries, self.c.dispatches(trial.JOB))
 
     def test_deadline(self):
-        """B6.F6: it does not end in time."""
+        """B6.F6: the handler does not end in time."""
         c = self.begin()
         with self.running(c.agents, "stuck") as agent:
             self.await_kill()
@@ -42,7 +44,8 @@ class Handlers(trial.Trial):
         self.settle_after("stuck", 1)
 
     def test_zombie(self):
-        """B6.F12: its agent stands until others have done the work; then it is killed."""
+        """B6.F12: its agent stands still until others have done the work; then the handler is
+        killed."""
         c = self.begin(agents=2)
         with self.running(c.agents, "stuck") as agent:
             self.stand(agent)
@@ -52,8 +55,8 @@ class Handlers(trial.Trial):
         servers.wait_for(lambda: agent.records("lease_over"), "it to be dropped")
         self.settle("stuck")
 
-    def test_zombie_that_has_done_it(self):
-        """B6.F12: or it has ended well meanwhile; the agent does not say so."""
+    def test_zombie_that_has_finished(self):
+        """B6.F12: the handler has ended normally meanwhile, and the agent does not reply."""
         c = self.begin(agents=2)
         with self.running(c.agents, "long") as agent:
             self.stand(agent)
@@ -71,14 +74,14 @@ class Handlers(trial.Trial):
         agent.resume()
         self.notes.fault("over", agent.name)
 
-    def test_stopped(self):
-        """B6.F19: its agent finishes what runs."""
+    def test_drained(self):
+        """B6.F19: its agent finishes the run."""
         self.stop("in_time")
         self.assertEqual([0], self.ends(self.handler))
         self.settle_after("in_time", 0)
 
-    def test_stopped_and_stuck(self):
-        """B6.F19: and kills what does not end in time."""
+    def test_drained_and_stuck(self):
+        """B6.F19: its agent kills a run that does not end in time."""
         self.stop("stuck")
         self.assertTrue(servers.gone(self.handler))
         self.await_kill()
@@ -93,7 +96,7 @@ class Handlers(trial.Trial):
         self.restarted(agent)
 
     def test_killed(self):
-        """B6.F20: it ends with its agent, and its successor does the work."""
+        """B6.F20: the handler ends with its agent, and another agent does the work."""
         c = self.begin()
         with self.running(c.agents, "long") as agent:
             self.notes.fault("SIGKILL", agent.name)
@@ -104,19 +107,20 @@ class Handlers(trial.Trial):
         self.assertEqual(len(trial.KINDS["long"]) + 1, len(self.begun()))
 
     def test_clock_ahead(self):
-        """B6.F11: ten minutes forward end nothing early."""
+        """B6.F11: no run ends early when the clock jumps ten minutes ahead."""
         self.jump("in_time", "+10m")
         self.assertEqual([0], self.ends(self.handler))
         self.settle_after("in_time", 0)
 
     def test_clock_back(self):
-        """B6.F11: ten minutes back, and it is killed when its lease ends."""
+        """B6.F11: the clock steps ten minutes back, and the handler is killed when its lease ends.
+        """
         self.jump("stuck", "-10m")
         self.await_kill()
         self.settle_after("stuck", 1)
 
     def jump(self, kind, by):
-        """The agent's clock, when it begins something else beside."""
+        """Sets the agent's clock when it begins another run besides."""
         c = self.begin()
         with self.running(c.agents, kind) as agent:
             agent.fail(f"run.before=1*clock({by})@{OTHER}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that are lost, come twice, or come too late; clocks, and queues that are gone. A
-docstring begins with the cells that its test covers."""
+"""Messages that are lost, come twice or come too late; clocks that jump, and queues that are gone.
+A docstring begins with the cells that its test covers."""
 
 import pathlib
 import sys
@@ -17,7 +17,7 @@ import wire
 
 class Messages(trial.Trial):
     def goes_on(self, role, spec, kind="chain", hits=1, **how):
-        """With a failpoint in the first daemon of a role, and nobody's help."""
+        """The first daemon of a role has a failpoint; the job must end by itself."""
         self.begin(**how)
         daemon = self.group(role)[0]
         daemon.fail(spec)
@@ -27,7 +27,7 @@ class Messages(trial.Trial):
         self.settle(kind)
 
     def purge(self, queue, count=1):
-        """All that is in a queue is lost."""
+        """Loses all messages of a queue."""
         servers.wait_for(lambda: self.c.client.queue(queue)[0] >= count, f"{queue} to fill")
         self.c.client.call(lambda channel: channel.queue_purge(queue))
         self.notes.fault("purged", queue)
@@ -35,7 +35,7 @@ class Messages(trial.Trial):
 
 class Lost(Messages):
     def test_submit(self):
-        """B1.F3: the client says it again."""
+        """B1.F3: the client submits again."""
         c = self.begin()
         c.schedulers[0].stop()
         self.submit("chain")
@@ -45,7 +45,7 @@ class Lost(Messages):
         self.settle()
 
     def test_receipt(self):
-        """B2.F3: the client says it again, and it is ALREADY."""
+        """B2.F3: the client submits again, and the answer is ALREADY."""
         c = self.begin()
         c.schedulers[0].fail("publish.receipt.before=1*drop")
         self.submit("chain")
@@ -55,11 +55,11 @@ class Lost(Messages):
         self.settle()
 
     def test_request(self):
-        """B4.F3: costs its lease."""
+        """B4.F3: costs a lease."""
         self.goes_on("scheduler", "publish.request.before=1*drop")
 
     def test_request_in_its_queue(self):
-        """B5.F3: likewise."""
+        """B5.F3: costs a lease."""
         c = self.begin()
         c.agents[0].stop()
         self.submit("chain")
@@ -68,19 +68,19 @@ class Lost(Messages):
         self.settle()
 
     def test_reply(self):
-        """B7.F3 B8.F3: it is done again, under the same key."""
+        """B7.F3 B8.F3: the step is done again, under the same key."""
         self.goes_on("agent", "publish.reply.before=1*drop")
 
-    def test_notice(self):
-        """B10.F3: the broker has not taken it, so it is told again."""
+    def test_notification(self):
+        """B10.F3: the broker has not taken the notification, so it is sent again."""
         self.goes_on("scheduler", "publish.notice.before=1*return")
 
     def test_undo(self):
-        """B13.F3: costs its lease."""
+        """B13.F3: costs a lease."""
         self.goes_on("scheduler", "publish.request.before=1*drop@undo", "denied")
 
     def test_command(self):
-        """B14.F3: the client says it again."""
+        """B14.F3: the client sends the command again."""
         c = self.begin()
         c.agents[0].stop()
         c.client.submit(wire.submit(trial.JOB, trial.KINDS["cancelled"]))
@@ -96,7 +96,7 @@ class Lost(Messages):
 
 class Twice(Messages):
     def test_submit(self):
-        """B1.F4: ALREADY, and nothing else."""
+        """B1.F4: the answer is ALREADY, and nothing else happens."""
         c = self.begin()
         self.submit("chain")
         self.submit("chain")
@@ -107,34 +107,35 @@ class Twice(Messages):
         self.settle()
 
     def test_receipt(self):
-        """B2.F4: the client hears it twice."""
+        """B2.F4: the client gets it twice."""
         self.goes_on("scheduler", "publish.receipt.before=double")
 
     def test_call(self):
-        """B3.F4 B9.F4: a call whose answer is lost is made again: the same tokens, one completion."""
+        """B3.F4 B9.F4: a call whose answer is lost is repeated: the same tokens, one completion."""
         self.goes_on("scheduler", "store.record.after=5*return", hits=3)
 
     def test_request(self):
-        """B4.F4 B5.F4 B6.F4: what is done again has no second effect."""
+        """B4.F4 B5.F4 B6.F4: the second run has no second effect."""
         self.goes_on("scheduler", "publish.request.before=double", hits=3)
 
     def test_reply(self):
         """B7.F4 B8.F4: recorded once."""
         self.goes_on("agent", "publish.reply.before=double", hits=3)
 
-    def test_notice(self):
-        """B10.F4: told twice, with the same seq."""
+    def test_notification(self):
+        """B10.F4: sent twice, with the same seq."""
         self.goes_on("scheduler", "publish.notice.before=double")
         self.assertEqual(1, len({event.seq for event in self.c.client.events[trial.JOB]}))
 
     def test_scan(self):
-        """B12.F4: an expire whose answer is lost has ended the lease, once."""
+        """B12.F4: an expire whose answer is lost has ended the lease once."""
         self.goes_on("supervisor", "store.expire.after=1*return@job", "unanswered")
-        ended = [e for event in ("silent", "expired") for e in self.c.store.events(trial.JOB, event)]
+        ended = [e for event in ("silent", "expired")
+                 for e in self.c.store.events(trial.JOB, event)]
         self.assertEqual(1, len(ended))
 
     def test_undo(self):
-        """B13.F4: what is undone twice is undone once."""
+        """B13.F4: two undos have one effect."""
         self.goes_on("scheduler", "publish.request.before=double@undo", "denied", hits=2)
 
     def test_command(self):
@@ -148,7 +149,8 @@ class Twice(Messages):
 
 class Overtaken(Messages):
     def test_recover(self):
-        """B12.F5: a Recover that comes when another one has been followed, and the job has ended: harmless."""
+        """B12.F5: a Recover that arrives after another one was carried out and the job has ended:
+        harmless."""
         c = self.begin(supervisors=2)
         c.schedulers[0].fail("delivery.control=print@job")
         spec = "publish.control.before=1*pause@job"
@@ -164,7 +166,8 @@ class Overtaken(Messages):
 
 
     def test_undo(self):
-        """B13.F5: the reply of an undo that comes when another one has done it, and the job has ended: fenced."""
+        """B13.F5: the reply of an undo that arrives after another one and the end of the job:
+        fenced."""
         c = self.begin(schedulers=2)
         spec = "delivery.replies=1*pause@job/b/2"
         with self.standing(c.schedulers, spec, "denied") as daemon:
@@ -174,29 +177,31 @@ class Overtaken(Messages):
         self.notes.fault("over", daemon.name)
         servers.wait_for(lambda: self.late(1), "the late reply to be seen")
         self.assertEqual(before, c.store.history(trial.JOB))
-        self.assertEqual(["2", "1", "0"], [words[0] for words in c.store.events(trial.JOB, "undone")])
+        self.assertEqual(["2", "1", "0"],
+                         [words[0] for words in c.store.events(trial.JOB, "undone")])
         self.settle("denied")
 
     def late(self, step):
         """The evidence of replies of a step that came too late."""
-        return self.c.store.redis.hget(f"{self.c.store.partition(trial.JOB)}data:{trial.JOB}", f"l{step}")
+        return self.c.store.redis.hget(f"{self.c.store.partition(trial.JOB)}data:{trial.JOB}",
+                                       f"l{step}")
 
 
 class Clocks(Messages):
     def test_agent(self):
-        """B5.F11 B7.F11: ten minutes forward, and back: it goes by another clock."""
+        """B5.F11 B7.F11: ten minutes ahead, and back: the agent uses another clock."""
         self.goes_on("agent", "run.before=1*clock(+10m)->1*clock(-20m)", hits=2)
 
     def test_scheduler(self):
-        """B2.F11 B4.F11 B10.F11: an hour forward, and back: what counts is the time of the store."""
+        """B2.F11 B4.F11 B10.F11: an hour ahead, and back: the time of the store counts."""
         spec = "publish.receipt.before=clock(+1h)\npublish.request.before=1*off->1*clock(-2h)"
         self.goes_on("scheduler", spec)
         self.assertEqual([], self.c.store.events(trial.JOB, "expired"))
 
 
 class StoreClock(Messages):
-    """The store's clock jumps by an hour. Its library is that which is shipped, but for how it tells the
-    time."""
+    """The store's clock jumps by an hour. Its library is the production one except for its clock.
+    """
 
     own_servers = True
     SKEW = "skew"  # ms, in the store
@@ -205,9 +210,11 @@ class StoreClock(Messages):
     def setUpClass(cls):
         super().setUpClass()
         library = (wire.ROOT / "common" / "store" / "drover.lua").read_text()
-        skewed = library.replace("call('TIME')\n  return ", f"call('TIME')\n  return (call('GET', '{cls.SKEW}') or 0) + ")
+        skewed = library.replace("call('TIME')\n  return ",
+                                 f"call('TIME')\n  return (call('GET', '{cls.SKEW}') or 0) + ")
         assert skewed != library
-        newer = skewed.replace("\nlocal BUILD = ", "\nlocal BUILD = 9")  # so that it is left alone
+        # newer, so that daemons do not replace it
+        newer = skewed.replace("\nlocal BUILD = ", "\nlocal BUILD = 9")
         cls.skewed = redis.Redis(servers.HOST, cls.redis.port)
         cls.skewed.execute_command("FUNCTION", "LOAD", newer)
         cls.addClassCleanup(cls.skewed.close)
@@ -220,16 +227,18 @@ class StoreClock(Messages):
         return steps
 
     def await_expiry(self):
-        """Until leases end: a supervisor waits with that until it has looked at drover.replies."""
-        self.c.client.submit(wire.submit("dies", [wire.step("a", "hand", lock_ms=100, wait_ms=1000)]))
+        """Waits until leases end: a supervisor lets them end only after it has inspected
+        drover.replies."""
+        self.c.client.submit(wire.submit("dies",
+                                         [wire.step("a", "hand", lock_ms=100, wait_ms=1000)]))
         self.c.client.begin(self.c.client.consume_step("hand"))
         servers.wait_for(lambda: self.c.store.events("dies", "expired"), "a lease to end")
         self.c.client.control("dies", kill=wire.Kill())
         self.c.client.settled("dies")
 
     def jumps(self, hours, kind, event, runs):
-        """While an agent has done the first step, and has not said so yet; another job comes after it. The
-        checker's witnesses have clocks of their own, so that it cannot judge."""
+        """The clock jumps when an agent has done the first step and not replied yet; another job
+        follows. The checker cannot judge this, as the evidence has other clocks."""
         self.skewed.set(self.SKEW, 0)
         c = self.begin()
         self.await_expiry()
@@ -251,29 +260,31 @@ class StoreClock(Messages):
         self.assertIn(c.client.settled(trial.JOB).outcome, trial.ENDS[kind])
         c.await_idle()
         events = [entry[2] for entry in c.store.history(trial.JOB)]
-        counted = {word: events.count(word) for word in ("dispatched", "done", "undone", "expired", "unstarted")}
+        counted = {word: events.count(word)
+                   for word in ("dispatched", "done", "undone", "expired", "unstarted")}
         self.assertEqual(dict(zip(counted, runs, strict=True)), counted)
 
     def test_ahead(self):
-        """B1.F11 B3.F11 B8.F11 B11.F11 B12.F11: no lease ends early, the lead stays, and the reply counts."""
+        """B1.F11 B3.F11 B8.F11 B11.F11 B12.F11: no lease ends early, the lead stays, and the reply
+        counts."""
         self.jumps(1, "chain", "store_clock_jumped", (3, 3, 0, 0, 0))
 
     def test_back(self):
-        """B1.F11 B3.F11 B8.F11 B11.F11 B12.F11: likewise."""
+        """B1.F11 B3.F11 B8.F11 B11.F11 B12.F11: the same when the clock steps back."""
         self.jumps(-1, "chain", "store_clock_stepped_back", (3, 3, 0, 0, 0))
 
     def test_ahead_undo(self):
-        """B13.F11: what goes back is not hurried."""
+        """B13.F11: undos are not hurried."""
         self.jumps(1, "denied", "store_clock_jumped", (6, 2, 3, 0, 0))
 
     def test_back_cancel(self):
-        """B14.F11: a cancel counts, though what it takes back is an hour younger."""
+        """B14.F11: a cancel counts, although the job that it takes back is an hour younger."""
         self.jumps(-1, "cancelled", "store_clock_stepped_back", (2, 1, 1, 0, 0))
 
 
 class TooLate(Messages):
     def test_submit(self):
-        """B1.F6: it comes past its own complete_by: the client is told, and nothing is begun."""
+        """B1.F6: it arrives after its own complete_by: the client is told, and nothing begins."""
         c = self.begin()
         submit = wire.submit(trial.JOB, trial.KINDS["chain"])
         submit.complete_by = int(c.store.redis.time()[0]) * 1000 + 1000
@@ -298,7 +309,7 @@ class Gone(Messages):
         self.notes.fault("deleted", queue)
 
     def test_task_queue(self):
-        """B4.F16: backoff, nothing counted, until an agent has made its queue again."""
+        """B4.F16: backoff, nothing counted, until an agent has declared its queue again."""
         c = self.begin(settings={"scheduler": {"rabbitmq": {"declare": False}}})
         c.agents[0].stop()
         self.delete("drover.task.effect")
@@ -308,7 +319,7 @@ class Gone(Messages):
         self.settle()
 
     def test_reply_queue(self):
-        """B7.F16: the reply is told again, or its lease ends."""
+        """B7.F16: the reply is sent again, or its lease ends."""
         c = self.begin()
         c.agents[0].fail("publish.reply.before=1*pause")
         self.submit("chain")

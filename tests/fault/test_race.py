@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A short race: two schedulers get everything twice and at once, and five supervisors that elect nobody ask both of
-them. `./dev test race` does it at length."""
+"""A short race: two schedulers get everything twice at the same time, and five supervisors without
+election ask both. `./dev test race` is the long version."""
 
 import pathlib
 import sys

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rabbitmq.step_messages costs where the broker restarts: with `transient` each request and each
-reply that was in a queue costs its step one lease, and is no death, with `persistent` nothing; no job is lost by either."""
+"""What rabbitmq.step_messages costs if the broker restarts: with `transient` each request and each
+reply in a queue costs its step one lease, and no expiry counts; with `persistent` it costs nothing.
+No job is lost with either."""
 
 import pathlib
 import sys
@@ -19,12 +20,13 @@ LOCK_MS = 1_000
 class Transient(cluster.TestCase):
     own_servers = True
     words = "transient"
-    losses = 1  # of each message that the broker held
+    losses = 1  # of each message in the broker
     wait_ms = 15_000  # a step whose request is lost waits for the end of this
 
     def begin(self, **counts):
         kind = {"rabbitmq": {"queue_type": "classic", "step_messages": self.words}}
-        return self.cluster(settings=dict.fromkeys(("scheduler", "agent", "supervisor"), kind), **counts)
+        return self.cluster(settings=dict.fromkeys(("scheduler", "agent", "supervisor"), kind),
+                            **counts)
 
     def submit(self, c):
         for number in range(JOBS):
@@ -32,26 +34,30 @@ class Transient(cluster.TestCase):
             c.client.submit(wire.submit(f"job{number}", [step]))
 
     def await_requests(self, c, count):
-        servers.wait_for(lambda: c.client.queue("drover.task.demo")[0] == count, f"{count} requests to wait")
+        servers.wait_for(lambda: c.client.queue("drover.task.demo")[0] == count,
+                         f"{count} requests to wait")
 
     def restart(self, c):
         self.rabbit.restart()
         c.await_ready()
 
     def check(self, c):
-        """Every job ends well, and each step has lost one lease, or none."""
+        """Every job succeeds, and each step has lost one lease, or none."""
         jobs = [f"job{number}" for number in range(JOBS)]
         for end in c.client.all_settled(jobs, timeout=120):
             self.assertEqual(wire.OUTCOME_SUCCEEDED, end.outcome)
-        for event, times in (("silent", self.losses), ("expired", 0), ("dispatched", 1 + self.losses), ("done", 1),
+        for event, times in (("silent", self.losses), ("expired", 0),
+                             ("dispatched", 1 + self.losses), ("done", 1),
                              ("failed", 0), ("unstarted", 0), ("parked", 0)):
-            self.assertEqual([times] * JOBS, [len(c.store.events(job, event)) for job in jobs], event)
+            self.assertEqual([times] * JOBS, [len(c.store.events(job, event)) for job in jobs],
+                             event)
 
     def test_requests_in_their_queue(self):
         c = self.begin(agents=0)
         self.submit(c)
         self.await_requests(c, JOBS)
-        self.rabbit.await_acknowledged(c.name, "drover.submit")  # or they would be sent again, and cost no lease
+        # unacknowledged Submits would be sent again and cost no lease
+        self.rabbit.await_acknowledged(c.name, "drover.submit")
         self.restart(c)
         c.add_agent()
         self.check(c)
@@ -64,7 +70,7 @@ class Transient(cluster.TestCase):
         c.schedulers[0].stop()
         c.agents[0].start()
         self.await_requests(c, 0)
-        c.agents[0].stop()  # it has told all it did
+        c.agents[0].stop()  # it has sent all its replies
         self.restart(c)
         c.schedulers[0].start()
         c.agents[0].start()
@@ -74,7 +80,7 @@ class Transient(cluster.TestCase):
 class Persistent(Transient):
     words = "persistent"
     losses = 0
-    wait_ms = 120_000  # the restart is over by then, and an agent there
+    wait_ms = 120_000  # by then the broker has restarted and an agent is there
 
 
 if __name__ == "__main__":

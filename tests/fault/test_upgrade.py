@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store's functions are replaced under running jobs: a newer build stays, an older one gives way."""
+"""The store's functions are replaced while jobs run: a newer build stays, an older one is replaced.
+"""
 
 import pathlib
 import re
@@ -21,21 +22,25 @@ class Upgrade(trial.Trial):
         return dict(zip(library[::2], library[1::2]))["library_code"]
 
     def build(self):
-        """As whoever connects asks for it."""
-        return int(self.c.store.redis.fcall("drover1_version", 1, self.c.store.partition(trial.JOB)))
+        """The build, as a daemon asks for it when it connects."""
+        return int(self.c.store.redis.fcall("drover1_version", 1,
+                                            self.c.store.partition(trial.JOB)))
 
     def upgrade(self, build):
-        """While a command stands before the store, and its job is under way."""
+        """Replaces the library while a command waits for the store and its job is in progress."""
         job_id = f"build-{build}"
-        with self.standing(self.c.schedulers, "store.steer.before=1*pause", "cancelled", job_id) as daemon:
+        with self.standing(self.c.schedulers, "store.steer.before=1*pause", "cancelled",
+                           job_id) as daemon:
             self.notes.fault(f"build {build}", daemon.name)
-            self.c.store.redis.function_load(BUILD.sub(f"local BUILD = {build}", self.library()), replace=True)
+            self.c.store.redis.function_load(BUILD.sub(f"local BUILD = {build}", self.library()),
+                                             replace=True)
             self.assertEqual(build, self.build())
         self.c.client.settled(job_id)
         return job_id
 
     def test_builds(self):
-        """B14.F21: jobs go on with either, and whoever starts again loads his own over an older one only."""
+        """B14.F21: jobs go on with either build, and a daemon that starts replaces only an older
+        one."""
         self.redis = servers.Redis()
         self.addCleanup(self.redis.close)
         self.redis.start()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The broker loses its whole data directory in mid-run: every job that was accepted still ends."""
+"""The broker loses its whole data directory during a run: every accepted job still ends."""
 
 import os
 import pathlib

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One trial: a cluster, a job, a fault at one exact place, and the checker's verdict
 
-A failpoint stops a process at the place; what is done to it there, or to the servers, is the fault.
-Then everything has to come to its end by itself, and checker.py judges what was seen from outside.
+A failpoint stops a process at the place; then the fault strikes it or a server. After that
+everything has to end by itself, and checker.py checks the evidence from outside.
 """
 
 import contextlib
@@ -20,9 +20,10 @@ import servers
 import wire
 
 LOCK_MS = WAIT_MS = 1500  # a dispatch that is lost costs both
-REPEAT_S = 30  # a client that has no Receipt submits again
+REPEAT_S = 30  # a client without a Receipt submits again
 WORLD = {"scan_ms": 100, "lease_ms": 1000, "settle_within_ms": 180000}
-POLICY = wire.Policy(initial_interval_ms=50, maximum_interval_ms=500, maximum_attempts=20, maximum_expiries=20)
+POLICY = wire.Policy(initial_interval_ms=50, maximum_interval_ms=500, maximum_attempts=20,
+                     maximum_expiries=20)
 UNDO = wire.Revert(action="undo", arguments=evidence.arguments(), retry=POLICY)
 JOB = "job"
 RETENTION_S = 1
@@ -35,16 +36,17 @@ def step(name, after=(), lock_ms=LOCK_MS, **how):
     )  # fmt: skip
 
 
-# Kinds of jobs: what the place asks for to be passed.
+# Kinds of jobs, by what a place needs to be passed.
 KINDS = {
     "chain": [step("a"), step("b", ["a"]), step("c", ["b"])],
     "single": [step("a")],
     "denied": [step("a"), step("b", ["a"]), step("c", ["b"], deny=True)],  # taken back
     "unanswered": [step("a")],  # its first reply is lost: the lease ends
     "cancelled": [step("a"), step("b", ["a"], ms=300), step("c", ["b"])],
-    # half of a lease is for the run, the other for its end: on a busy machine it is to be done by then
+    # half of a lease is for the run, half for its end: even on a busy machine it is done by then
     "long": [step("a", ms=700, lock_ms=6000), step("b", ["a"])],
-    "in_time": [step("a", ms=700, lock_ms=30000), step("b", ["a"])],  # also on a machine that is busy
+    # in time even on a busy machine
+    "in_time": [step("a", ms=700, lock_ms=30000), step("b", ["a"])],
     "stuck": [step("a", hang=1, deaf=True), step("b", ["a"])],  # SIGTERM does not end its first run
     "forgotten": [step("a")],  # a job in each partition, all of them past their retention
 }
@@ -53,7 +55,7 @@ ENDS = {
     "single": {wire.OUTCOME_SUCCEEDED},
     "denied": {wire.OUTCOME_COMPENSATED},
     "unanswered": {wire.OUTCOME_SUCCEEDED},
-    "cancelled": {wire.OUTCOME_CANCELLED, wire.OUTCOME_SUCCEEDED},  # where it came too late
+    "cancelled": {wire.OUTCOME_CANCELLED, wire.OUTCOME_SUCCEEDED},  # if it came too late
     "long": {wire.OUTCOME_SUCCEEDED},
     "in_time": {wire.OUTCOME_SUCCEEDED},
     "stuck": {wire.OUTCOME_SUCCEEDED},
@@ -67,12 +69,12 @@ def parent_of(pid):
 
 
 class Trial(cluster.TestCase):
-    traced = True  # the broker tells the checker of each message
-    durable = True  # nothing that the store has acknowledged may be gone
+    traced = True  # the broker traces each message for the checker
+    durable = True  # nothing that the store has acknowledged may be lost
     world = WORLD
 
     def begin(self, schedulers=1, agents=1, supervisors=1, settings=None):
-        """A cluster that can fail, and somebody who takes notes."""
+        """Starts a cluster with failpoints, and a collector of evidence."""
         directory = self.directory / "evidence"
         settings = cluster.merged(evidence.settings(directory), settings)
         self.c = self.cluster(
@@ -87,7 +89,7 @@ class Trial(cluster.TestCase):
         return [daemon for daemon in self.c.daemons if daemon.role == role]
 
     def prepare(self, kind, job_id=JOB):
-        """What has to have been before such a job can get anywhere near its place."""
+        """Prepares the state that such a job needs to reach its place."""
         if kind != "forgotten":
             return
         for supervisor in self.c.supervisors:
@@ -98,7 +100,8 @@ class Trial(cluster.TestCase):
         self.c.client.all_settled(jobs)
         last = self.store_ms()
         self.notes.catch_up()
-        servers.wait_for(lambda: self.store_ms() > last + RETENTION_S * 1000, "their retention to be over")
+        servers.wait_for(lambda: self.store_ms() > last + RETENTION_S * 1000,
+                         "their retention to be over")
 
     def store_ms(self):
         seconds, micros = self.c.store.redis.time()
@@ -133,13 +136,14 @@ class Trial(cluster.TestCase):
     def cancel(self, job_id=JOB):
         command_id = f"cancel-{job_id}"
         message = wire.Control(
-            job_id=job_id, command_id=command_id, reply_to=self.c.client.REPLIES, cancel=wire.Cancel()
+            job_id=job_id, command_id=command_id, reply_to=self.c.client.REPLIES,
+            cancel=wire.Cancel()
         )
         self.c.client.watch(message)
         self.c.client.publish("drover.control", "control", message)
 
     def settle(self, kind="chain", jobs=(JOB,)):
-        """All comes to its end by itself, and the checker finds nothing."""
+        """All jobs end by themselves, and the checker finds nothing."""
         for job_id in jobs:
             self._settle_one(kind, job_id)
         self.c.await_idle()
@@ -147,8 +151,10 @@ class Trial(cluster.TestCase):
 
     def _settle_one(self, kind, job_id):
         if kind == "forgotten":
-            servers.wait_for(lambda: len(self.kept(job_id)) < self.c.store.partitions, "a job to be forgotten")
-            self.assertEqual(0, self.c.once("--once")[0])  # the others: none goes while the store is read
+            servers.wait_for(lambda: len(self.kept(job_id)) < self.c.store.partitions,
+                             "a job to be forgotten")
+            # the other partitions; then no job is forgotten while the store is read
+            self.assertEqual(0, self.c.once("--once")[0])
             self.assertEqual(set(), self.kept(job_id))
             return
         self._repeat_at = time.monotonic() + REPEAT_S
@@ -157,10 +163,10 @@ class Trial(cluster.TestCase):
         self.assertIn(event.outcome, ENDS[kind])
 
     def _accepted(self, kind, job_id):
-        """A client submits again where it is told to, or nothing."""
+        """The client submits again if it is told to, or gets no Receipt."""
         receipts = self.c.client.receipts.get(job_id, [])
-        told = bool(receipts) and all(r.code == wire.RECEIPT_CODE_RETRY_LATER for r in receipts)
-        if told or (not receipts and time.monotonic() >= self._repeat_at):
+        refused = bool(receipts) and all(r.code == wire.RECEIPT_CODE_RETRY_LATER for r in receipts)
+        if refused or (not receipts and time.monotonic() >= self._repeat_at):
             self.c.client.receipts.pop(job_id, None)
             self._repeat_at = time.monotonic() + REPEAT_S
             self.submit(kind, job_id)
@@ -170,7 +176,7 @@ class Trial(cluster.TestCase):
 
     @contextlib.contextmanager
     def standing(self, daemons, spec, kind, job_id=JOB):
-        """One of @daemons stands at the failpoint for the time of the block: that one."""
+        """During the block one of @daemons stands at the failpoint: the one that is returned."""
         point = spec.partition("=")[0]
         self.prepare(kind, job_id)
         before = {daemon: daemon.hits(point) for daemon in daemons}
@@ -179,7 +185,7 @@ class Trial(cluster.TestCase):
         self.submit(kind, job_id)
         standing = servers.wait_for(
             lambda: next((d for d in daemons if d.hits(point) > before[d]), None),
-            f"somebody to get to {point}", 60,
+            f"a process to reach {point}", 60,
         )  # fmt: skip
         for daemon in daemons:
             if daemon is not standing:
@@ -195,11 +201,13 @@ class Trial(cluster.TestCase):
         """The processes of all its runs so far."""
         log = self.notes.directory / "effects.log"
         lines = [line.split() for line in log.read_text().splitlines()] if log.exists() else []
-        return [int(pid) for _, what, key, _, _, pid, _ in lines if what == "BEGIN" and key.startswith(f"{job_id}/")]
+        return [int(pid)
+                for _, what, key, _, _, pid, _ in lines if what == "BEGIN"
+                and key.startswith(f"{job_id}/")]
 
     @contextlib.contextmanager
     def running(self, daemons, kind, job_id=JOB):
-        """The first handler of a job runs at the beginning of the block: who runs it."""
+        """The first handler of a job runs when the block begins. Yields its agent."""
         self.submit(kind, job_id)
         (self.handler,) = servers.wait_for(lambda: self.begun(job_id), "a handler to run")
         keeper = parent_of(self.handler)

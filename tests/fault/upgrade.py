@@ -4,11 +4,12 @@
 
     upgrade.py [--from COMMIT]
 
-Builds that commit (d810004) out of this repository, starts all daemons of it on real servers, and has them begin jobs:
-that run, that wait in the queue of an actor without agents, that an agent of another make holds, that begin later, that
-are parked. Then it goes by the order of docs/OPERATIONS.md: stops the schedulers and supervisors and starts those of this
-build, and replaces the agents last, while the jobs go on and more come. All have to succeed, nothing may be a dead letter, and
-no daemon complain. What is told stays in the build folder, in upgrade/log. Ends with 0 where nothing is wrong.
+Builds that commit (d810004) from this repository, starts all its daemons on real servers, and
+submits jobs: some run, some wait in the queue of an actor without agents, one is held by a foreign
+agent, some begin later, some are parked. Then it follows docs/OPERATIONS.md: stops the schedulers
+and supervisors, starts those of this build, and replaces the agents last, while the jobs go on and
+more are submitted. All have to succeed, there may be no dead letter, and no daemon may log an
+error. The output stays in the build folder, in upgrade/log. Exits with 0 if nothing is wrong.
 """
 
 import argparse
@@ -30,14 +31,15 @@ PARKS = wire.Policy(on_permanent=wire.RECOURSE_PARK)
 
 
 def built(commit, directory, say):
-    """The build folder of that commit, made where it is not there."""
+    """The build folder of that commit, made if it does not exist."""
     source, folder = directory / "source", directory / "build"
     if not (folder / "agent" / "drover-agent").exists():
         say(f"builds {commit}")
         shutil.rmtree(source, ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
         source.mkdir(parents=True)
-        archive = subprocess.run(["git", "-C", wire.ROOT, "archive", commit], check=True, capture_output=True).stdout
+        archive = subprocess.run(["git", "-C", wire.ROOT, "archive", commit], check=True,
+                                 capture_output=True).stdout
         subprocess.run(["tar", "-x", "-C", source], input=archive, check=True)
         with open(directory / "build.log", "wb") as log:
             for command in (["meson", "setup", folder, source], ["ninja", "-C", folder, *(
@@ -47,7 +49,7 @@ def built(commit, directory, say):
 
 
 class Earlier(cluster.Daemon):
-    """One of that build, which does not know all settings of this one."""
+    """A daemon of that build, which does not know all settings of this one."""
 
     folder = None
 
@@ -66,9 +68,11 @@ class Upgrade:
         self.c.client.receipt(job)
 
     def work(self, name, n, milliseconds=500):
-        """Jobs that take a while in the agents of actor demo, two of which do eight steps at a time."""
+        """Jobs that take a while in the agents of actor demo, two of which do eight steps at a
+        time."""
         for i in range(n):
-            self.submit(f"{name}-{i}", wire.chain(5, action="sleep", arguments=wire.payload(str(milliseconds).encode(), "application/json")))
+            arguments = wire.payload(str(milliseconds).encode(), "application/json")
+            self.submit(f"{name}-{i}", wire.chain(5, action="sleep", arguments=arguments))
 
     def begin(self):
         c = self.c
@@ -78,17 +82,20 @@ class Upgrade:
         self.submit("held", [wire.step("a", "hand"), wire.step("b", "demo", after=["a"])])
         self.held = c.client.consume_step("hand")
         for i in range(QUEUED):
-            self.submit(f"queued-{i}", [wire.step("a", "hand"), wire.step("b", "demo", after=["a"])])
+            self.submit(f"queued-{i}",
+                        [wire.step("a", "hand"), wire.step("b", "demo", after=["a"])])
         self.jobs.append("later")
         submit = wire.submit("later", wire.chain(2))
         submit.start_at = int(time.time() * 1000) + 20000
         c.client.submit(submit)
         self.submit("parked", [wire.step("a", "demo", action="nothing-like-it", retry=PARKS)])
-        servers.wait_for(lambda: c.client.status("parked").steps[0].state == wire.STEP_STATE_PARKED, "a parked step")
-        servers.wait_for(lambda: c.client.queue("drover.task.hand")[0] == QUEUED, "requests in the queue")
+        servers.wait_for(lambda: c.client.status("parked").steps[0].state == wire.STEP_STATE_PARKED,
+                         "a parked step")
+        servers.wait_for(lambda: c.client.queue("drover.task.hand")[0] == QUEUED,
+                         "requests in the queue")
 
     def replace(self, group):
-        """With daemons of this build, under the same names; first all stop."""
+        """Replaces daemons by those of this build, under the same names; all stop first."""
         for daemon in group:
             daemon.begin_stop()
         for daemon in group:
@@ -100,8 +107,9 @@ class Upgrade:
             servers.wait_for(daemon.up, f"{daemon.name} to be up", 60)
 
     def reply_as_before(self, request):
-        """By the exchange that agents published to then."""
-        reply = wire.StepReply(job_id=request.job_id, step=request.step, token=request.token, achieved=request.desired)
+        """Replies by the exchange that agents used then."""
+        reply = wire.StepReply(job_id=request.job_id, step=request.step, token=request.token,
+                               achieved=request.desired)
         self.c.client.publish("drover.replies", "reply", wire.Replies(replies=[reply]))
 
     def run(self):
@@ -133,14 +141,16 @@ class Upgrade:
         for job in self.jobs:
             if expired := self.c.store.events(job, "expired"):
                 out.append(f"{job}: {expired}")
-        out += [f"{daemon.name}: {text}" for daemon in self.c.daemons for text in daemon.complaints()]
+        out += [f"{daemon.name}: {text}" for daemon in self.c.daemons
+                for text in daemon.complaints()]
         self.say(f"{len(self.jobs)} jobs, {len(out)} wrong")
         return out
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--from", dest="commit", default="d810004", help="the commit to begin with (d810004)")
+    parser.add_argument("--from", dest="commit", default="d810004",
+                        help="the commit to begin with (d810004)")
     options = parser.parse_args()
     directory = wire.BUILD / "upgrade"
     directory.mkdir(exist_ok=True)

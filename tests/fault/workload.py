@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of all kinds, what a client does to them on the way, and how each may end; one seed decides all"""
+"""Jobs of all kinds, the commands of their clients, and how each may end; one seed decides
+everything"""
 
 import evidence
 import wire
@@ -7,16 +8,17 @@ import wire
 POLICY = wire.Policy(initial_interval_ms=100, maximum_interval_ms=3000, maximum_attempts=20,
                      maximum_expiries=50, park_interval_ms=-1)
 LOCK_MS = 5000
-# The longest that a job of these takes once nothing harms it: a lease and its wait that has doubled a few
-# times, backoffs, and its turn in the queues of a busy machine.
+# The longest time that such a job takes without faults: a lease and its wait that has doubled
+# several times, backoffs, and its turn in the queues of a busy machine.
 SETTLE_WITHIN_MS = 240000
 
 
-# The only ends that jobs of a kind may come to, besides outcomes: one of its steps is parked; it was paused,
-# and nobody resumes it; nobody can read it without dying, and so it is a dead letter.
+# The allowed ends of a kind besides outcomes: a step is parked; the job was paused and is never
+# resumed; every process that reads it dies, so it becomes a dead letter.
 PARKED, HELD, DEAD_LETTER = "PARKED", "HELD", "DEAD_LETTER"
 
-# Who reads these dies at once; see FAILPOINTS, which each daemon of a cluster with deadly jobs begins with.
+# A process that reads these dies at once; see FAILPOINTS, which each daemon of a cluster with
+# deadly jobs starts with.
 DEADLY_ACTION = "kills-its-agent"
 FAILPOINTS = {
     "agent": f"run.before=crash@{DEADLY_ACTION}",
@@ -25,9 +27,10 @@ FAILPOINTS = {
 
 
 class Job:
-    """@ends: the only ones that it may come to. @commands: (ms after the submission, its fields of a Control).
+    """@ends: the only ones allowed. @commands: (ms after the submission, fields of a Control).
 
-    @letters: how many of its messages can only end as dead letters."""
+    @letters: how many of its messages can only end as dead letters.
+    """
 
     def __init__(self, submit, ends, commands=(), letters=0):
         self.submit, self.ends, self.commands, self.letters = submit, ends, list(commands), letters
@@ -38,8 +41,8 @@ class Job:
 
 
 class Workload:
-    """@strangers: also what needs an agent like fickle.py. @deadly: also what needs FAILPOINTS. @steered: also what
-    somebody steers, at its end too."""
+    """@strangers: includes jobs for an agent such as fickle.py. @deadly: includes jobs for
+    FAILPOINTS. @steered: includes jobs that get commands, also at their end."""
 
     def __init__(self, random, strangers=True, deadly=False, steered=True):
         self._random = random
@@ -52,7 +55,8 @@ class Workload:
         if strangers:
             self._kinds.update({self.long: 1, self.put_off: 2})
         if deadly:
-            self._kinds.update({self.deadly_step: 0.4, self.deadly_submit: 0.3, self.deadly_command: 0.3})
+            self._kinds.update({self.deadly_step: 0.4, self.deadly_submit: 0.3,
+                                self.deadly_command: 0.3})
 
     def job(self, number):
         (kind,) = self._random.choices(list(self._kinds), self._kinds.values())
@@ -61,7 +65,7 @@ class Workload:
     # --- parts ---
 
     def _how(self, **how):
-        """Mostly well; sometimes slowly, or not at the first time."""
+        """Mostly succeeds; sometimes slow, or not at the first time."""
         how.setdefault("ms", self._random.choice([0, 0, 5, 20, 100]))
         (trouble,) = self._random.choices([None, "fail", "half", "hang"], [20, 2, 2, 1])
         if trouble and len(how) == 1:
@@ -71,13 +75,14 @@ class Workload:
 
     def _step(self, name, after=(), actor="effect", revert=True, how=None, **fields):
         if revert:
-            fields["revert"] = wire.Revert(action="undo", arguments=self._how(), retry=POLICY, lock_ms=LOCK_MS)
+            fields["revert"] = wire.Revert(action="undo", arguments=self._how(), retry=POLICY,
+                                           lock_ms=LOCK_MS)
         fields.setdefault("retry", POLICY)
         fields.setdefault("lock_ms", LOCK_MS)
         return wire.step(name, actor, after=after, arguments=self._how(**(how or {})), **fields)
 
     def _steps(self, length, **last):
-        """One after another; @last: what is particular of the last one."""
+        """One after another; @last: special settings of the last one."""
         return [self._step(f"s{i}", [f"s{i - 1}"] if i else [], **(last if i == length - 1 else {}))
                 for i in range(length)]
 
@@ -88,7 +93,8 @@ class Workload:
     # --- kinds ---
 
     def chain(self, name):
-        return Job(wire.submit(name, self._steps(self._random.randint(1, 6), revert=False)), {"SUCCEEDED"})
+        return Job(wire.submit(name, self._steps(self._random.randint(1, 6), revert=False)),
+                   {"SUCCEEDED"})
 
     def fan(self, name):
         middle = [f"m{i}" for i in range(self._random.randint(2, 12))]
@@ -102,7 +108,8 @@ class Workload:
         return Job(wire.submit(name, steps), {"COMPENSATED"})
 
     def flip(self, name):
-        """There, back, and there again, while it is on its way or after. Commands may overtake one another."""
+        """Back, forward and back again, during its run or afterwards. Commands may overtake one
+        another."""
         at, commands = 0, []
         for turn in range(self._random.randint(1, 4)):
             at += self._random.choice([0, 50, 300, 2000])
@@ -117,7 +124,8 @@ class Workload:
                                              (wire.RECOURSE_COMPENSATE, "COMPENSATED")])
         policy = wire.Policy(maximum_expiries=2, on_exhausted=recourse)
         steps = self._steps(3)
-        steps.append(self._step("poison", ["s1"], how={"hang": 1000, "deaf": True}, lock_ms=500, retry=policy))
+        steps.append(self._step("poison", ["s1"], how={"hang": 1000, "deaf": True}, lock_ms=500,
+                                retry=policy))
         return Job(wire.submit(name, steps), {end})
 
     def long(self, name):
@@ -131,7 +139,7 @@ class Workload:
         return Job(wire.submit(name, steps), {"SUCCEEDED"})
 
     def late(self, name):
-        """Past its time it is taken back."""
+        """Taken back at its deadline."""
         steps = [*self._steps(2), self._step("slow", ["s0"], how={"fail": 1000})]
         workflow = wire.Workflow(steps=steps, complete_within_ms=3000,
                                  on_deadline=wire.RECOURSE_COMPENSATE)
@@ -144,8 +152,9 @@ class Workload:
             ({"CANCELLED"}, [(at, {"cancel": wire.Cancel()})]),
             ({"KILLED"}, [(at, {"kill": wire.Kill()})]),
             ({HELD}, [(at, {"pause": wire.Pause()}), (at + 1000, {"resume": wire.Resume()})]),
-            ({HELD, "COMPENSATED"}, [(at, {"pause": wire.Pause()}), (at + 500, self._set_desired(False)),
-                                     (at + 1000, {"resume": wire.Resume()})]),
+            ({HELD, "COMPENSATED"},
+             [(at, {"pause": wire.Pause()}), (at + 500, self._set_desired(False)),
+              (at + 1000, {"resume": wire.Resume()})]),
             ({"CANCELLED"}, [(at, {"cancel": wire.Cancel()}), (at, {"cancel": wire.Cancel()}),
                              (at + 500, self._set_desired(True))]),
         ])
@@ -169,4 +178,5 @@ class Workload:
 
     def deadly_command(self, name):
         """Its command kills the schedulers that take it; the job goes on."""
-        return Job(wire.submit(name, self._steps(4)), {"SUCCEEDED"}, [(300, {"cancel": wire.Cancel()})], letters=1)
+        return Job(wire.submit(name, self._steps(4)), {"SUCCEEDED"},
+                   [(300, {"cancel": wire.Cancel()})], letters=1)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What fuzz targets share
+ * Shared by the fuzz targets
  *
- * The entry that libFuzzer calls, and replay_main.c where there is no libFuzzer; and how targets
- * take an input apart. A target aborts where it finds something wrong, and leaves nothing behind
- * that the next input could see.
+ * The entry point that libFuzzer calls (without libFuzzer replay_main.c does), and functions that
+ * take an input apart. A target aborts if it finds an error, and leaves nothing that affects the
+ * next input.
  */
 #pragma once
 
@@ -18,20 +18,21 @@
 /* Return: 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Takes the first byte off; 0 where there is none. */
+/* Removes and returns the first byte; 0 if there is none. */
 uint8_t fuzz_byte(struct bytes *input);
 
-/* Takes what stands before the first @separator, which is skipped; all where there is none. */
+/* Takes the bytes before the first @separator, and skips that; all if there is none. */
 struct bytes fuzz_until(struct bytes *input, char separator);
 
-/* A copy that ends where the input does, or before a NUL in it; the caller frees. */
+/* A copy of @input, up to a NUL in it; the caller frees it. */
 char *fuzz_text(struct bytes input);
 
-/* The path of a file that holds @text, for who takes nothing else; until the next call. */
+/* The path of a file with this text, for functions that only read files; valid until the next call.
+ * */
 const char *fuzz_file(struct bytes text);
 
-/* What comes first: nothing is logged, and SIGPIPE is ignored, as in all our processes. */
+/* Called first: switches logging off, and ignores SIGPIPE as all processes of Drover do. */
 void fuzz_begin(void);
 
-/* What people are told says something, and in characters that a terminal can be shown. */
+/* Checks that a problem has a text, and only characters that are safe on a terminal. */
 void fuzz_check_problem(const struct problem *problem);

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzzes the decoders, one after the other, and says how far that has come
+"""Fuzzes the decoders, one after the other, and prints how far each has come
 
     fuzz.py [--build DIR] [--minutes N] [--until-quiet N] [TARGET...]
     fuzz.py [--build DIR] --vary N [--seed N] [TARGET...]
     fuzz.py [--build DIR] --keep [TARGET...]
 
-Each target runs for N minutes (1), or until N minutes have brought no new edge, and goes on where the
-same code stopped before: what it found is in DIR/found/TARGET, its figures so far in
-DIR/found/TARGET.json. Minutes are those that it had a processor: a machine that is busy with other work
-makes a run longer, not thinner. Edges are those of what is compiled here: libraries are not instrumented. What
-crashes, hangs, leaks or makes a sanitizer speak is kept, told with the command that replays it, and
-ends with status 1. --vary tries about N variations of the inputs with names (vary.py), others with each seed,
-some 1000 a second; what reaches new edges is found, and a later run begins with it; leaks are not seen.
---keep takes the fewest inputs that reach all edges found into tests/fuzz/corpus, and the figures into
-tests/fuzz/figures.json: another clone goes on from there.
+Each target runs for N minutes (1), or until N minutes have brought no new edge, and continues where
+the same code stopped before: its inputs are in DIR/found/TARGET, its figures in
+DIR/found/TARGET.json. A minute is a minute of processor time, so a busy machine makes a run longer
+but not less thorough. Only edges of the code compiled here count; libraries are not instrumented.
+An input that crashes, hangs, leaks or causes a sanitizer report is kept, and printed with the
+command that replays it; the exit code is then 1. --vary tries about N variations of the named
+inputs (vary.py), others with each seed, about 1000 a second; those that reach new edges are kept
+for later runs; leaks are not detected. --keep copies the smallest set of inputs that reaches all
+edges found into tests/fuzz/corpus, and the figures into tests/fuzz/figures.json, for other clones.
 """
 
 import argparse
@@ -36,8 +36,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 CORPUS = HERE / "corpus"
 KEPT = HERE / "figures.json"
 STATUS = re.compile(rb"^#(\d+)\s.*\bcov: (\d+) ft: (\d+) corp: (\d+)/")
-MADE = re.compile(r"[0-9a-f]{40}$")  # how libFuzzer calls what it has made; people use words
-INPUT_MAX = 2048  # bytes: what is larger is not kept
+MADE = re.compile(r"[0-9a-f]{40}$")  # names that libFuzzer gives; people use words
+INPUT_MAX = 2048  # bytes: larger inputs are not kept
 LIMITS = ("-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=256")
 ENVIRONMENT = {
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
@@ -60,7 +60,8 @@ class Target:
         return ["env", *environment, str(self.binary), *LIMITS, kept, *map(str, arguments)]
 
     def merge(self, into, *others):
-        """Adds to one folder what reaches edges that nothing in it does, the fewest. Return: their paths."""
+        """Adds to @into the smallest set of inputs of @others that reaches new edges. Return: their
+        paths."""
         before = {path.name for path in into.iterdir()}
         subprocess.run(
             self.command("-merge=1", "-use_counters=0", into, *others),
@@ -70,11 +71,11 @@ class Target:
         return [path for path in into.iterdir() if path.name not in before]
 
     def named(self):
-        """The inputs that people have made, or that show a bug."""
+        """The inputs that people have written, or that show a bug."""
         return [path for path in sorted(self.corpus.iterdir()) if not MADE.match(path.name)]
 
     def findings(self):
-        """What libFuzzer has kept, and when: crash-…, leak-…, oom-…, timeout-…"""
+        """The files that libFuzzer has kept, and when: crash-*, leak-*, oom-*, timeout-*"""
         kept = self.found.parent.glob(f"{self.name}-*-*")
         return {
             (path, path.stat().st_mtime_ns)
@@ -82,8 +83,8 @@ class Target:
             if not path.name.startswith(f"{self.name}-slow-unit")
         }
 
-    def tell(self, known):
-        """Tells what was found since, also what was before. Return: whether that is nothing."""
+    def report(self, known):
+        """Prints the findings that are not in @known. Return: whether there are none."""
         new = sorted(self.findings() - known)
         for path, _ in new:
             print(f"replay with: {' '.join(self.command(path))}", flush=True)
@@ -91,7 +92,8 @@ class Target:
 
 
 def code_of(binary):
-    """Two clones that build the same sources have the same; names of folders are no part of it."""
+    """A digest of the code: the same for clones that build the same sources, whatever their folder.
+    """
     with tempfile.TemporaryDirectory() as folder:
         code = pathlib.Path(folder, "code")
         command = ["objcopy", "-O", "binary", "--only-section=.text", binary, code]
@@ -104,14 +106,15 @@ def read_json(path):
 
 
 def write_json(path, values):
-    """Whole, or not at all."""
+    """Writes the file atomically."""
     new = path.with_suffix(".new")
     new.write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
     new.replace(path)
 
 
 class Figures:
-    """How far the code has come, over all runs of it. Other code has other edges: it begins anew."""
+    """How far the code has come, over all its runs. Other code has other edges, so its figures
+    begin at 0."""
 
     def __init__(self, target):
         self.target = target
@@ -140,7 +143,8 @@ class Run:
         self.target, self.figures = target, figures
         self.before = figures.executions
         self.last_inspection = 0.0
-        self.begun = False  # it has read what was found before, which may reach edges that no run has seen
+        # it has read the inputs found before, which may reach edges of other runs
+        self.begun = False
         self.output = []  # its last lines
         self.rest = b""
         self.process = subprocess.Popen(
@@ -162,8 +166,8 @@ class Run:
         if edges > f.edges:
             f.edges, f.quiet = edges, 0.0
 
-    def look(self):
-        """Waits for output, a second at most. Return: whether there will be more."""
+    def read(self):
+        """Reads output, waiting at most a second. Return: whether there will be more."""
         if select.select([self.process.stderr], [], [], 1)[0]:
             data = os.read(self.process.stderr.fileno(), 65536)
             *lines, self.rest = (self.rest + data).split(b"\n")
@@ -174,37 +178,41 @@ class Run:
         now = self.worked()
         self.figures.minutes += now - self.last_inspection
         self.figures.quiet += now - self.last_inspection
-        if int(now * 60) > int(self.last_inspection * 60):  # whoever is killed goes on from a second before
+        # a run that is killed loses at most a second
+        if int(now * 60) > int(self.last_inspection * 60):
             self.figures.save()
         self.last_inspection = now
         return True
 
     def worked(self):
-        """Return: the minutes that it had a processor."""
-        after_name = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        """Return: the minutes of processor time."""
+        stat = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text()
+        after_name = stat.rpartition(")")[2].split()
         utime, stime = map(int, after_name[11:13])  # fields 14 and 15 of proc(5)
         return (utime + stime) / os.sysconf("SC_CLK_TCK") / 60
 
     def end(self):
-        """Return: whether it ended as it was told to."""
-        told = self.process.poll() is None
-        if told:
-            self.process.kill()  # what it found is in files; at SIGTERM it may hang in its own handler
-        while self.look():
+        """Return: whether it ended as requested."""
+        killed = self.process.poll() is None
+        if killed:
+            # its findings are in files; at SIGTERM it may hang in its own handler
+            self.process.kill()
+        while self.read():
             pass
         self.process.wait()
         self.figures.save()
-        return self.process.returncode == 0 or (told and self.process.returncode == -signal.SIGKILL)
+        return self.process.returncode == 0 or (killed
+                                                and self.process.returncode == -signal.SIGKILL)
 
 
 def fuzz(target, options):
-    """Return: whether all is well."""
+    """Return: whether there is no finding and no failure."""
     figures = Figures(target)
     known = target.findings()
     run = Run(target, figures)
     end = figures.minutes + options.minutes if options.minutes else float("inf")
     try:
-        while run.look():
+        while run.read():
             quiet = options.until_quiet and figures.quiet >= options.until_quiet
             if run.begun and (quiet or figures.minutes >= end):
                 break
@@ -217,11 +225,11 @@ def fuzz(target, options):
     )
     if not good:
         sys.stderr.buffer.write(b"\n".join(run.output[-60:]) + b"\n")
-    return target.tell(known) and good
+    return target.report(known) and good
 
 
 def copied(paths, folder):
-    """Return: the folder, made to hold copies."""
+    """Return: the folder, which is created with copies of the files."""
     folder.mkdir()
     for path in paths:
         shutil.copy(path, folder)
@@ -229,11 +237,12 @@ def copied(paths, folder):
 
 
 def try_variations(target, about, seed):
-    """About so many. Return: as fuzz()."""
+    """Tries about so many variations. Return: as fuzz()."""
     known = target.findings()
     tried = 0
     with tempfile.TemporaryDirectory() as folder:
-        there = copied([*target.corpus.iterdir(), *target.found.iterdir()], pathlib.Path(folder, "there"))
+        there = copied([*target.corpus.iterdir(), *target.found.iterdir()],
+                       pathlib.Path(folder, "there"))
         varied = copied([], pathlib.Path(folder, "varied"))
         inputs = [path.read_bytes() for path in target.named()]
         for tried, data in enumerate(vary.variations(inputs, about, seed), start=1):
@@ -242,16 +251,17 @@ def try_variations(target, about, seed):
         for path in new:
             shutil.copy(path, target.found)
     print(f"{target.name:<10} {tried} variations, {len(new)} inputs found", flush=True)
-    return target.tell(known)
+    return target.report(known)
 
 
 def keep(target):
-    """The named inputs stay; of the others the fewest that reach what those do not. Return: as fuzz()."""
+    """Keeps the named inputs, and the smallest set of others that adds edges. Return: as fuzz()."""
     known = target.findings()
     made = [path for path in target.corpus.iterdir() if MADE.match(path.name)]
     with tempfile.TemporaryDirectory() as folder:
         named = copied(target.named(), pathlib.Path(folder, "named"))
-        small = [path for path in [*made, *target.found.iterdir()] if path.stat().st_size <= INPUT_MAX]
+        small = [path
+                 for path in [*made, *target.found.iterdir()] if path.stat().st_size <= INPUT_MAX]
         others = copied(small, pathlib.Path(folder, "others"))
         kept = target.merge(named, others)
         for path in made:
@@ -261,11 +271,11 @@ def keep(target):
     Figures(target).keep()
     sizes = [path.stat().st_size for path in target.corpus.iterdir()]
     print(f"{target.name:<10} {len(sizes)} inputs, {sum(sizes)} bytes", flush=True)
-    return target.tell(known)
+    return target.report(known)
 
 
 def on_term(number, frame):
-    raise KeyboardInterrupt  # what there is to save is saved
+    raise KeyboardInterrupt  # the figures so far are saved
 
 
 def main():
@@ -277,8 +287,10 @@ def main():
     parser.add_argument("--until-quiet", type=float, metavar="MINUTES", help="without a new edge")
     parser.add_argument("--seed", type=int, default=1, help="of the variations (1)")
     other = parser.add_mutually_exclusive_group()
-    other.add_argument("--vary", type=int, metavar="N", help="try about N variations of inputs with names")
-    other.add_argument("--keep", action="store_true", help="take what was found into tests/fuzz/corpus")
+    other.add_argument("--vary", type=int, metavar="N",
+                       help="try about N variations of inputs with names")
+    other.add_argument("--keep", action="store_true",
+                       help="take what was found into tests/fuzz/corpus")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=" ".join(known))
     options = parser.parse_args()
     for name in options.targets:
@@ -286,7 +298,8 @@ def main():
             parser.error(f"{name}? there are {' '.join(known)}")
     if not options.minutes and not options.until_quiet:
         options.minutes = 1
-    targets = [Target(pathlib.Path(os.path.relpath(options.build)), name) for name in options.targets or known]
+    targets = [Target(pathlib.Path(os.path.relpath(options.build)), name)
+               for name in options.targets or known]
     if options.vary is not None:
         return 0 if all([try_variations(t, options.vary, options.seed) for t in targets]) else 1
     if options.keep:

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fuzz: what a store function may have answered, taken for the answer of each function
+ * Fuzz: possible answers of store functions, read as the answer of each function
  *
- * An input is the strings of an answer, a NUL behind each. The first is a letter that says who
- * reads them. What is read lies within the answer, and what is told a client of it can be encoded.
- * A trace reads the call as well: its function, how many arguments it had, and these come first.
- * The cursor of a list (c) is the client's word, and written the same where it is taken.
+ * An input is the strings of an answer, a NUL after each. The first is a letter for the function
+ * that reads them. The checks: what is read lies within the answer, and what a client gets of it
+ * can be encoded. A trace also reads the call: its function and the number of its arguments come
+ * first, then the arguments. The cursor of a list (c) comes from a client; if it is accepted it is
+ * written the same.
  */
 #include <assert.h>
 #include <errno.h>
@@ -28,7 +29,7 @@
     "{\"name\":\"b\",\"actor\":\"x\",\"after\":[\"a\"]},"                                          \
     "{\"name\":\"c\",\"actor\":\"y\",\"after\":[\"a\",\"b\"]}]}"
 
-/* In memory that ends with it, so that a sanitizer sees who reads on. */
+/* The items end at the end of an allocation, so that a sanitizer finds a read beyond them. */
 static struct bytes *split(struct bytes input, uint32_t *n)
 {
     struct bytes found[ITEMS_MAX], *items;
@@ -78,7 +79,7 @@ static void answer_check(Drover__V1__Answer *m)
     encode_check(&m->base);
 }
 
-/* ---- who reads ---- */
+/* ---- readers ---- */
 
 static void read_transition(struct ops_reader *r, struct effects *fx)
 {
@@ -95,8 +96,7 @@ static void read_transition(struct ops_reader *r, struct effects *fx)
         assert(strlen(refusal.why) < sizeof(refusal.why));
 }
 
-/* Where a list begins that is to go on at @after, in the words of its first call. Return: as
- * listing_new(). */
+/* The arguments of the first call of a list that goes on at @after. Return: as listing_new(). */
 static int begin_at(const char *after, struct buf *place)
 {
     Drover__V1__ListJobs query = DROVER__V1__LIST_JOBS__INIT;
@@ -119,7 +119,7 @@ static int begin_at(const char *after, struct buf *place)
     return 0;
 }
 
-/* An empty one is none. */
+/* An empty cursor means none. */
 static void check_cursor(const char *cursor)
 {
     CLEANUP(buf_deinit) struct buf place = {0};
@@ -229,20 +229,20 @@ static void read_expired(struct ops_reader *r, struct effects *fx)
         assert(expired.owed[i].job.data);
 }
 
-/* Those that answer in a few words. */
+/* The functions with short answers. */
 static void read_rest(struct ops_reader *r, struct effects *fx)
 {
     struct ops_reader first = *r, at = *r;
-    struct ops_watermark_answer marked;
+    struct ops_watermark_answer watermark;
     struct ops_renewed renewed;
     struct ops_leading leading;
     struct ops_forgotten forgotten;
     struct ops_swept swept;
     struct ops_step_record record;
 
-    if (ops_read_watermark(&at, fx, &marked) == 0)
-        for (uint32_t i = 0; i < marked.n_gone; i++)
-            assert(marked.gone[i].data);
+    if (ops_read_watermark(&at, fx, &watermark) == 0)
+        for (uint32_t i = 0; i < watermark.n_gone; i++)
+            assert(watermark.gone[i].data);
     at = first, ops_read_renewed(&at, &renewed);
     at = first, ops_read_leading(&at, &leading);
     at = first, ops_read_forgotten(&at, &forgotten);
@@ -255,9 +255,9 @@ static void read_rest(struct ops_reader *r, struct effects *fx)
         assert(strlen(record.token) < sizeof(record.token));
 }
 
-/* ---- who tells of it ---- */
+/* ---- traces ---- */
 
-/* Nothing that is told steers a terminal, or is long. */
+/* A traced field must be short, and safe on a terminal. */
 static void check_event(void *ctx, const char *event, const struct log_field *fields, int n)
 {
     CLEANUP(buf_deinit) struct buf line = {0};
@@ -289,7 +289,7 @@ static const char *function_of(struct bytes name)
     return NULL;
 }
 
-/* Every call has three arguments at least where one of them is told. */
+/* Every call that is traced by an argument has at least three arguments. */
 static void read_call(struct ops_reader *r, struct effects *fx)
 {
     const char *function = r->left > 1 ? function_of(r->items[0]) : NULL;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fuzz: a configuration file, and behind NULs what the environment and the command line say
+ * Fuzz: a configuration file, and after NULs environment variables and command line options
  *
- * What is accepted, printed as --check-config does and given once more as --set, is the same.
+ * A configuration that is accepted, printed as by --check-config and given again as --set, is the
+ * same.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@
 #define GIVEN_MAX 8
 #define PRINTED_MAX 64 /* more than there are settings */
 
-/* The words behind the file. */
+/* The strings after the file. */
 struct given {
     char *sets[GIVEN_MAX];
     int n_sets;
@@ -32,7 +33,7 @@ static void given_read(struct given *g, struct bytes rest)
 
         if (strncmp(word, "DROVER_", 7) != 0)
             g->sets[g->n_sets++] = word;
-        else if (!strstr(word, "_FILE=")) /* would read what else there is on this machine */
+        else if (!strstr(word, "_FILE=")) /* it would read other files of this machine */
             g->environ[g->n_environ++] = word;
         else
             free(word);
@@ -47,7 +48,7 @@ static void given_deinit(struct given *g)
         free(g->environ[i]);
 }
 
-/* What is printed is a line each only where no value has lines itself. */
+/* One setting per line, unless a value contains line ends. */
 static bool is_in_lines(const struct config *c)
 {
     const char *const texts[] = {
@@ -64,7 +65,7 @@ static bool is_in_lines(const struct config *c)
     return true;
 }
 
-/* "path = value" to "path=value", where the value had quotes without them; NULL for a secret. */
+/* Turns "path = value" into "path=value" without the quotes of the value; NULL for a secret. */
 static char *word_of(const char *line)
 {
     const char *equals = strstr(line, " = "), *value = equals ? equals + 3 : "";
@@ -147,7 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int r;
 
     if (memmem(file.data, file.len, "@include", 8))
-        return 0; /* likewise */
+        return 0; /* it would read other files of this machine */
     given_read(&given, rest);
     source.file = file.len > 0 ? fuzz_file(file) : NULL;
     source.environ = given.environ;

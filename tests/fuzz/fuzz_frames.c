@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fuzz: what a broker may send over a connection that is open
+ * Fuzz: frames that a broker may send over an open connection
  *
- * The first byte says which link reads it, and whether it is still being set up; the second after
- * how many bytes the link looks each time. Then frames: type, channel, two bytes of length and so
- * much payload; or, where the first byte says so, bytes as they are. The link's own code runs, on a
+ * The first byte says which link reads them, and whether it is still being set up; the second after
+ * how many bytes the link reads each time. Then frames: type, channel, two bytes of length and so
+ * much payload; or, if the first byte says so, bytes as they are. The link's own code runs, on a
  * socket pair and without its thread.
  *
- * What is delivered does not depend on where the bytes were cut, and is within its bounds; each
- * message that was to be published has one outcome, or is still there to be sent again.
+ * The checks: deliveries do not depend on where the bytes were cut, and are within their limits;
+ * each message that was to be published has one outcome, or is still there to be sent again.
  */
 #include <assert.h>
 #include <limits.h>
@@ -21,13 +21,13 @@
 #include "io/bus/bus_internal.h"
 
 #define MESSAGES 4
-#define BODY_MAX 64 /* what is longer is handed over cut */
+#define BODY_MAX 64 /* longer bodies are delivered cut */
 #define FRAME_END 0xce
 
 enum {
     PUBLISHES = 1,
     RAW = 2,
-    OPENS = 4, /* all is there when the link declares and subscribes */
+    OPENS = 4, /* all data is there when the link declares and subscribes */
     DECLARES = 8,
     PULSES = 16,
 };
@@ -41,7 +41,7 @@ struct world {
     struct bus *bus;
     struct link *link;
     int peer;            /* the broker's end */
-    struct buf seen;     /* what was delivered, a text that can be compared */
+    struct buf seen;     /* the deliveries, as text that can be compared */
     unsigned n_messages; /* to be published */
     unsigned n_settled;
 };
@@ -116,7 +116,7 @@ static void world_open(struct world *w, unsigned flags)
         add_message(w, i % 2 == 0);
 }
 
-/* ---- what comes of it ---- */
+/* ---- checks ---- */
 
 static void see_delivery(struct world *w, struct bus_delivery *d)
 {
@@ -159,7 +159,7 @@ static void on_closed(uv_handle_t *handle)
     free(container_of((uv_async_t *)(void *)handle, struct bus, async));
 }
 
-/* As link_close() does. */
+/* As link_close(). */
 static void world_close(struct world *w)
 {
     struct publisher *p = &w->bus->publisher;
@@ -180,7 +180,7 @@ static void world_close(struct world *w)
     uv_run(loop(), UV_RUN_DEFAULT);
 }
 
-/* ---- what the broker sends ---- */
+/* ---- the broker's data ---- */
 
 static void put_frame(struct buf *out, struct bytes *input)
 {
@@ -211,13 +211,13 @@ static void put_frames(struct buf *out, struct bytes input, unsigned flags)
         put_frame(out, &input);
 }
 
-/* Return: whether all of it was taken. */
+/* Return: whether all of it was sent. */
 static bool send_all(struct world *w, struct bytes part)
 {
     return write(w->peer, part.data, part.len) == (ssize_t)part.len;
 }
 
-/* What link_open() does once it is logged in. */
+/* As link_open() after the login. */
 static int set_up(struct world *w)
 {
     int r;
@@ -237,7 +237,7 @@ static int turn(struct world *w)
     return r ? r : w->link->role->turn(w->link);
 }
 
-/* Sends all, @cut bytes at a time, and then the end. */
+/* Sends everything, @cut bytes at a time, and then closes. */
 static void play(struct world *w, struct bytes sent, size_t cut, unsigned flags)
 {
     int r = 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fuzz: what a service may answer to a step
+ * Fuzz: answers of a service to a step
  *
- * The first byte says which try it is and how many bytes come at a time, the rest is sent, and the
- * connection ends. Whatever that was, the run ends once, with a result within its bounds; it counts
- * as done only where there was a whole head with a status of 2xx, and as never to be tried again
- * only where the service has said so.
+ * The first byte says which try it is and how many bytes are sent at a time; the rest is sent, and
+ * the connection is closed. The checks: the run ends once, with a result within its limits; it
+ * succeeds only after a complete head with a status of 2xx, and fails for good only if the service
+ * has said so.
  */
 #include <assert.h>
 #include <ctype.h>
@@ -29,7 +29,7 @@ enum {
     HAS_NO_BODY = 2, /* HEAD */
 };
 
-/* The handler's engine knows one loop: there is one for all inputs. */
+/* The handler's engine uses one loop: it is the same for all inputs. */
 static struct world {
     bool open;
     uv_loop_t loop;
@@ -38,7 +38,7 @@ static struct world {
     uv_tcp_t peer;
     bool connected;
     uv_write_t write;
-    struct bytes whole, sent; /* what to send, and what of it is left */
+    struct bytes whole, sent; /* the data to send, and how much of it was */
     size_t cut;
     unsigned flags;
     unsigned ended;
@@ -88,7 +88,7 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
     *buf = uv_buf_init(heard, sizeof(heard));
 }
 
-/* The request is there: short as it is, the whole of it. */
+/* The request was received: it is short, so it is complete. */
 static void on_heard(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     uv_read_stop(stream);
@@ -98,7 +98,7 @@ static void on_heard(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         peer_close();
 }
 
-/* libcurl asks once more where a connection that was kept is closed by then. */
+/* libcurl repeats a request if a kept connection was closed meanwhile. */
 static void on_connect(uv_stream_t *listener, int status)
 {
     assert(status == 0 && !world.connected);
@@ -132,8 +132,8 @@ static struct bytes without(struct bytes text, size_t n)
     return bytes_of(text.data + n, text.len - n);
 }
 
-/* That a line such as "HTTP/1.1 200 OK" is there, with a status whose first digit is one of these;
- * before that, any number of blanks. */
+/* Whether there is a status line such as "HTTP/1.1 200 OK" whose first digit is one of these; any
+ * number of blanks before the status. */
 static bool has_status(const char *digits)
 {
     struct bytes rest = world.whole;
@@ -216,7 +216,7 @@ static void ask(void)
     while (world.ended == 0)
         uv_run(&world.loop, UV_RUN_ONCE);
     peer_close();
-    handler_http.close(); /* with the connections that it keeps: the next input begins anew */
+    handler_http.close(); /* also closes its kept connections: the next input starts without any */
     while (world.connected)
         uv_run(&world.loop, UV_RUN_ONCE);
     uv_run(&world.loop, UV_RUN_NOWAIT);
@@ -231,7 +231,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_begin();
     world_open();
     world.flags = fuzz_byte(&input);
-    pieces = world.flags >> 4; /* few: each costs a turn of the loop */
+    pieces = world.flags >> 4; /* few: each costs an iteration of the loop */
     world.whole = input;
     world.cut = pieces > 0 ? input.len / pieces + 1 : SIZE_MAX;
     ask();

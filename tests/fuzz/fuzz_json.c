@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fuzz: any text taken for the JSON of messages
+ * Fuzz: any text, read as the JSON of messages
  *
- * What is written must read back, and be written the same again.
+ * What is written must be readable, and must be written the same again.
  */
 #include <assert.h>
 
@@ -22,7 +22,7 @@ static void there_and_back(const ProtobufCMessageDescriptor *type, struct bytes 
         return;
     json_from_message(message, &first);
     r = json_to_message(buf_bytes(&first), type, NULL, &again, &problem);
-    /* A number may have more bytes written out than it was read from. */
+    /* A number may be longer when it is written than when it was read. */
     assert(r == 0 || r == JSON_E_TOO_LARGE);
     if (r == 0) {
         json_from_message(again, &second);

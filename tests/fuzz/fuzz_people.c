@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fuzz: what the command line shows people, and takes from files; the first byte says what the rest
- * is
+ * Fuzz: what the command line shows to people, and what it reads from files. The first byte says
+ * what the rest is
  *
  *     a  an answer    r  a receipt    i  recorded workflows to import
  *
- *     h  what is answered to `drover history`, a line an answer; w to `why`, f to `watch`, n to
- *        `wait`, g to `get`, l to `list`, c to `cancel`; before it a letter says the output: t a
- *        table, s one on a screen, l JSON lines, j JSON, i ids; in upper case, that all is asked
- *        for, of the store
+ *     h  the answers to `drover history`, one per line; w to `why`, f to `watch`, n to `wait`, g to
+ *        `get`, l to `list`, c to `cancel`; a letter before it says the output: t a table, s a
+ * table on a screen, l JSON lines, j JSON, i ids; in upper case all is asked for, of the store
  *
- * What is shown holds no character that would steer a terminal, and what is to be JSON is that;
- * what is imported is lines that need an id to be a Submit each, and nothing is wrong with its
- * workflow but that it may go in circles.
+ * The checks: no output has a character that affects a terminal, and JSON output is valid JSON. An
+ * import gives lines that are Submits once they have an id, and their workflows have no error
+ * except cycles.
  */
 #include <assert.h>
 #include <ctype.h>
@@ -83,17 +82,17 @@ static void try_receipt(struct bytes body)
     check_lines(&out);
 }
 
-/* ---- commands that ask ---- */
+/* ---- commands ---- */
 
-/* In the place of cli/session.c, cli/connect.c and cli/terminal.c: who is asked says a line each
- * time, and is gone when there are no more. */
+/* Replaces cli/session.c, cli/connect.c and cli/terminal.c: each question is answered by a line of
+ * the input, and there is no answer after the last one. */
 struct session {
     struct bytes lines;
 };
 
 static struct session peer;
-static bool on_screen;         /* what is told goes to one ... */
-#define SCREEN (OUTPUT_ID + 1) /* ... which is an output of its own here */
+static bool on_screen;         /* the output is on a screen */
+#define SCREEN (OUTPUT_ID + 1) /* an additional output here */
 
 int cli_connect(const struct args *args, struct session **out)
 {
@@ -137,7 +136,7 @@ int session_wait(struct session *s, int64_t deadline)
     return s->lines.len > 0 ? 0 : SESSION_E_INTERRUPTED;
 }
 
-/* "messages consumers" */
+/* A line "messages consumers". */
 int session_look(struct session *s, const char *queue, int64_t deadline, struct session_queue *out)
 {
     CLEANUP(free) char *line = fuzz_text(fuzz_until(&s->lines, '\n'));
@@ -170,14 +169,14 @@ bool terminal_redraws(FILE *to)
     return on_screen;
 }
 
-/* So small that not all steps have room. */
+/* So small that not all steps fit. */
 struct terminal_size terminal_size(FILE *to)
 {
     return (struct terminal_size){.lines = 8, .columns = 40};
 }
 
-/* Of what we write ourselves to draw anew (up some lines, then clear what is below) or to colour; 0
- * for all else. */
+/* The length of a sequence that Drover writes to redraw (up some lines, then clear) or to colour; 0
+ * for other text. */
 static size_t drawing_length(const char *text)
 {
     static const char *const drawings[] = {"\r\033[J", "\033[0m",  "\033[1m",  "\033[2m",
@@ -193,12 +192,12 @@ static size_t drawing_length(const char *text)
     return digits > 0 && strncmp(text + 2 + digits, "A\r\033[J", 5) == 0 ? 2 + digits + 1 : 0;
 }
 
-static void check_screen(struct buf *told)
+static void check_screen(struct buf *written)
 {
     CLEANUP(buf_deinit) struct buf plain = {0};
-    const char *text = buf_str(told);
+    const char *text = buf_str(written);
 
-    for (size_t i = 0; i < told->len;) {
+    for (size_t i = 0; i < written->len;) {
         size_t drawing = drawing_length(text + i);
 
         if (drawing == 0)
@@ -216,22 +215,22 @@ static void check_json(struct bytes text)
     json_decref(json);
 }
 
-/* What JSON there is is whole: one value, or one a line. */
-static void check_told(struct buf *told, enum output output)
+/* JSON output is one valid value, or one per line. */
+static void check_output(struct buf *written, enum output output)
 {
-    struct bytes lines = buf_bytes(told);
+    struct bytes lines = buf_bytes(written);
 
     if (on_screen)
-        check_screen(told);
+        check_screen(written);
     else
-        check_lines(told);
-    if (output == OUTPUT_JSON && told->len > 0)
+        check_lines(written);
+    if (output == OUTPUT_JSON && written->len > 0)
         check_json(lines);
     while (output == OUTPUT_JSONL && lines.len > 0)
         check_json(fuzz_until(&lines, '\n'));
 }
 
-/* Puts a file in the place of a stream. Return: the stream. */
+/* Replaces a stream by a file. Return: the stream. */
 static FILE *capture(FILE **stream, char **text, size_t *size)
 {
     FILE *before = *stream;
@@ -240,13 +239,13 @@ static FILE *capture(FILE **stream, char **text, size_t *size)
     return before;
 }
 
-/* Return: what it was told meanwhile; @text is to be freed. */
+/* Restores the stream; fills @written with what was written meanwhile. @text is to be freed. */
 static void restore(FILE **stream, FILE *before, char *const *text, const size_t *size,
-                    struct buf *told)
+                    struct buf *written)
 {
     fclose(*stream);
     *stream = before;
-    buf_append(told, *text, *size);
+    buf_append(written, *text, *size);
     free(*text);
 }
 
@@ -277,7 +276,7 @@ static void try_command(int (*run)(const struct args *args), struct bytes input)
         .labels = {"a=b", "c="},
         .n_labels = all ? 2 : 0,
     };
-    CLEANUP(buf_deinit) struct buf told = {0}, complained = {0};
+    CLEANUP(buf_deinit) struct buf written = {0}, complained = {0};
     size_t size, complaints_size;
     FILE *out, *err;
 
@@ -291,9 +290,9 @@ static void try_command(int (*run)(const struct args *args), struct bytes input)
     out = capture(&stdout, &text, &size);
     err = capture(&stderr, &complaints, &complaints_size);
     run(&args);
-    restore(&stdout, out, &text, &size, &told);
+    restore(&stdout, out, &text, &size, &written);
     restore(&stderr, err, &complaints, &complaints_size, &complained);
-    check_told(&told, args.output);
+    check_output(&written, args.output);
     check_lines(&complained);
 }
 

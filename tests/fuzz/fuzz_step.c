@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fuzz: what an agent makes of a step; the first byte says what the rest is
+ * Fuzz: how an agent processes a step. The first byte says what the rest is
  *
- *     u, h  a template of a URL, of a header; behind NULs arguments, input and a result for it
+ *     u, h  a template of a URL or of a header; after NULs arguments, input and a result for it
  *
- *     r     a batch of requests, for templates that hold every name, and with each kind of body
+ *     r     a batch of requests, for templates with every name and with each kind of body
  *
- *     p     what a program tells of its progress; the next byte says in what pieces
+ *     p     the Progress lines of a program; the next byte says in what pieces they are read
  *
- * No value changes what a template means: there are as many delimiters as it has itself.
+ * No value may change the structure of a template: the result has as many delimiters as the
+ * template.
  */
 #include <assert.h>
 #include <jansson.h>

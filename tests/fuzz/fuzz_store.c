@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fuzz: what a Redis may send
+ * Fuzz: replies that a Redis may send
  *
- * The first byte says which store reads it and how many bytes come at a time, the rest is sent. It
- * is read twice: by the reader of replies alone, whole and in pieces, which must come to the same;
- * and by a store over a socket, which examines the server and then makes calls. Each of those is
- * answered once.
+ * The first byte says which store reads them and how many bytes are sent at a time; the rest is
+ * sent. It is read twice: by the parser alone, whole and in pieces, with equal results; and by a
+ * store over a socket, which runs the store check and then makes calls. Each call has one answer.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -25,10 +24,10 @@ enum {
     STRICT = 1,
     READ_ONLY = 2,
     LOGS_IN = 4,
-    PASSES = 8, /* the examination, before the rest comes */
+    PASSES = 8, /* the store check passes before the rest is sent */
 };
 
-/* ---- the reader of replies ---- */
+/* ---- the parser ---- */
 
 static void see_reply(const struct resp_reply *reply, struct buf *seen)
 {
@@ -86,7 +85,7 @@ struct world {
     bool connected;
     struct store *store;
     unsigned called, answered;
-    struct buf heard; /* read whole: a sanitizer sees where an item ends */
+    struct buf heard; /* items are read completely: a sanitizer finds a wrong end */
     bool closing;
 };
 
@@ -168,7 +167,7 @@ static void on_sent(uv_write_t *write, int status)
         send_next(w);
 }
 
-/* A piece in each turn of the loop; then the connection ends. */
+/* Sends a piece in each iteration of the loop; then closes the connection. */
 static void send_next(struct world *w)
 {
     size_t len = w->sent.len < w->cut ? w->sent.len : w->cut;
@@ -186,7 +185,7 @@ static void send_next(struct world *w)
         peer_close(w);
 }
 
-/* Who connects again has seen all there is. */
+/* A second connection gets nothing. */
 static void on_connect(uv_stream_t *listener, int status)
 {
     struct world *w = listener->data;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fuzz: any body, taken for each message type in turn
+ * Fuzz: any body, decoded as each message type in turn
  *
- * What is accepted must be encodable, in both encodings, and what was encoded must be accepted
- * again.
+ * A message that is accepted can be encoded in both encodings, and the result is accepted again.
  */
 #include <assert.h>
 
@@ -36,7 +35,8 @@ static void again_check(const struct wire_message *m, bool json)
     CLEANUP(buf_deinit) struct buf encoded = {0};
     struct problem problem;
 
-    /* A body may be longer encoded again, as numbers can be sent short and are kept long. */
+    /* A body may become longer when it is encoded again, as numbers may be sent short and are kept
+     * long. */
     if (wire_encode(m->base, json, &encoded) != 0)
         return;
     assert(wire_decode(m->type, buf_bytes(&encoded), &properties, &again, &problem) == 0);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fuzz: words that people and the environment give; the first byte says what they are taken for
+ * Fuzz: words given by people and the environment. The first byte says what they are
  *
  *     u  a URL        a  an address      d  a duration       m  a moment
- *     f  failpoints   c  a command line of drover, a word a line
- *     j  the jobs of a FILE              p  what --input says, or the file that it names holds
+ *     f  failpoints   c  a command line of drover, one word per line
+ *     j  the jobs of a FILE              p  the value of --input, or the file that it names
  *
- * What is taken apart, put together again, is the same.
+ * What is parsed and written again is the same.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -156,7 +156,7 @@ static void args_check(const struct args *args)
                args->n_operands + args->where <= c->max_operands);
 }
 
-/* Options that were moved to the front mean there what they meant. */
+/* Options that are moved to the front have the same meaning there. */
 static void try_command(struct bytes input)
 {
     struct problem problem = {0};
@@ -180,9 +180,9 @@ static void try_command(struct bytes input)
         free(all[i]);
 }
 
-/* ---- jobs, and what they carry ---- */
+/* ---- jobs and payloads ---- */
 
-/* As JSON, with @between in front of each and behind the last. */
+/* As JSON, with @between before each and after the last. */
 static void put_jobs(const struct jobs *jobs, const char *between, struct buf *out)
 {
     for (size_t i = 0; i < jobs->n; i++) {
@@ -193,7 +193,7 @@ static void put_jobs(const struct jobs *jobs, const char *between, struct buf *o
     assert(!out->failed);
 }
 
-/* Read again they are the same, wherever one ends. */
+/* Read again they are the same, whatever separates them. */
 static void jobs_check(const struct jobs *jobs, const char *between)
 {
     CLEANUP(jobs_deinit) struct jobs again = {0};
@@ -230,7 +230,7 @@ static bool is_json(struct bytes data)
     return json != NULL;
 }
 
-/* It is what its type says, and a Submit may carry it. */
+/* The data is what its type says, and a Submit may carry it. */
 static void payload_check(Drover__V1__Payload *p, struct bytes data)
 {
     Drover__V1__Submit m = DROVER__V1__SUBMIT__INIT;
@@ -246,7 +246,7 @@ static void payload_check(Drover__V1__Payload *p, struct bytes data)
     assert(wire_decode(WIRE_SUBMIT, buf_bytes(&body), NULL, &again, NULL) == 0);
     assert(bytes_equal(bytes_of(again.submit->input->data.data, again.submit->input->data.len),
                        data) ||
-           is_json(data)); /* which travels as JSON, and may be written another way */
+           is_json(data)); /* it is sent as JSON, and may be written differently */
 }
 
 static void try_payload(struct bytes data, const char *text)
@@ -258,7 +258,7 @@ static void try_payload(struct bytes data, const char *text)
     buf_printf(&name, "@%s", fuzz_file(data));
     assert(payload_read(buf_str(&name), &of_file, &problem) == 0);
     payload_check(of_file, data);
-    if (*text != '@') { /* no file of this machine */
+    if (*text != '@') { /* it would read a file of this machine */
         assert(payload_read(text, &of_text, &problem) == 0);
         payload_check(of_text, bytes_str(text));
         assert(strlen(text) != data.len ||

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fuzz: any bytes taken for a definition, as protobuf, as JSON, or, where they begin with a #, as a
- * workflow file
+ * Fuzz: any bytes, read as a definition: as protobuf, as JSON, or as a workflow file if they begin
+ * with #
  *
- * What is accepted has lists that fit together, and a canonical form that is its own.
+ * A definition that is accepted has consistent lists, and a canonical form that is read as the
+ * same.
  */
 #include <assert.h>
 #include <string.h>
@@ -43,14 +44,14 @@ static void accepted_check(struct workflow *w)
     assert(strcmp(again->digest, w->digest) == 0);
 }
 
-/* Return: as workflow_new(); the same where the file cannot be read. */
+/* Return: as workflow_new(), also if the file cannot be read. */
 static int from_file(struct workflow **out, struct bytes text, struct problem *problem)
 {
     Drover__V1__Workflow *message = NULL;
     int r;
 
     if (memmem(text.data, text.len, "@include", 8))
-        return 1; /* would read what else there is on this machine */
+        return 1; /* it would read other files of this machine */
     r = workflow_file_read(&message, fuzz_file(text), problem);
     if (r == 0)
         r = workflow_new(out, message, "definition", problem);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Replays inputs through a fuzz target: each file, or each file of a folder, that is named
+ * Runs a fuzz target on inputs: each file, or each file of a folder, that is named
  */
 #include <dirent.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails where a store function has no failpoint, or no test sees it fire.
+"""Fails if a store function has no failpoint, or no test in which it fires.
 
     failpoints.py [ROOT]
 
-The functions that common/store/drover.lua registers are compared with the table FUNCTIONS in
+Compares the functions that common/store/drover.lua registers with the table FUNCTIONS in
 common/io/failpoint.c, and that with the table in tests/integration/test_failpoints.py.
 """
 
@@ -15,7 +15,7 @@ import sys
 LIBRARY = "common/store/drover.lua"
 TABLE = "common/io/failpoint.c"
 TEST = "tests/integration/test_failpoints.py"
-NOT_OF_ROLES = {"version"}  # asked by the examination on connect
+NOT_OF_ROLES = {"version"}  # called by the store check
 
 
 def problems(root):
@@ -24,7 +24,7 @@ def problems(root):
     known = set(re.findall(r'"(\w+)"', table))
     tested = set(re.findall(r'"store\.(\w+)": ', (root / TEST).read_text()))
     if not registered - NOT_OF_ROLES or not tested:
-        yield f"{LIBRARY} registers nothing, or {TEST} has no table: have they changed their shape?"
+        yield f"{LIBRARY} registers nothing, or {TEST} has no table: was their format changed?"
     for name in sorted(registered - NOT_OF_ROLES - known):
         yield f"{LIBRARY} registers {name}: add it to FUNCTIONS in {TABLE}"
     for name in sorted(known - registered):

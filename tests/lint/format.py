@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails where a C file is not formatted as .clang-format says
+"""Fails if a C file is not formatted as .clang-format says
 
     format.py [--fix] [ROOT]
 
-Each version of clang-format formats otherwise: without version 14 the check is skipped (exit 77).
+Each version of clang-format gives other results: without version 14 the check is skipped (exit 77).
 """
 
 import os
@@ -22,8 +22,9 @@ def formatter():
     for name in (f"clang-format-{VERSION}", "clang-format"):
         path = shutil.which(name)
         if path:
-            said = subprocess.run([path, "--version"], stdout=subprocess.PIPE, text=True, check=True)
-            if f"version {VERSION}." in said.stdout:
+            output = subprocess.run([path, "--version"], stdout=subprocess.PIPE, text=True,
+                                    check=True).stdout
+            if f"version {VERSION}." in output:
                 return path
     return None
 

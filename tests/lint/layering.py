@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails where an #include points up or sideways through the layers.
+"""Fails if an #include points up or sideways through the layers.
 
     layering.py [ROOT]
 
-Base knows libc, libmd and uthash. The model adds base, jansson and protobuf-c, and is pure: no file
+Base uses libc, libmd and uthash. The model adds base, jansson and protobuf-c, and is pure: no file
 descriptor, clock or log. Io may use any library. In a role's folder, the machine is as pure as the
-model, but may log; *_io.c, main.c, handler_*.c and what only these use drive it, and may use
-everything but another role. The command line has no machine. What a file includes indirectly needs no look: every header
-in between is judged by its own layer.
+model, but may log; *_io.c, main.c, handler_*.c and the files used only by these drive it, and may
+use everything but another role. The command line has no machine. Indirect includes need no check:
+every header in between is checked by its own layer.
 """
 
 import os
@@ -16,7 +16,9 @@ import re
 import sys
 
 ROLES = ("scheduler", "agent", "supervisor", "cli")
-DRIVER = re.compile(r"(?:.*_io|main|handler.*|keep|orphans|a(?:gent|ccess)_config|http_request|template)\.[ch]")
+DRIVER = re.compile(
+    r"(?:.*_io|main|handler.*|keep|orphans|a(?:gent|ccess)_config|http_request|template)\.[ch]"
+)
 
 # Of libc, what computes and stores: nothing that opens, waits, or knows what time it is.
 LIBC_PURE = set(

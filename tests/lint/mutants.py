@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails where a mutant of tests/mutants/rules.py can no longer be applied, or its test is gone.
+"""Fails if a mutant of tests/mutants/rules.py cannot be applied, or its test does not exist.
 
     mutants.py [ROOT]
 """
@@ -17,23 +17,23 @@ import rules
 
 
 def has_case(text, case):
-    """test_x, Class, Class.test_x; or story/failure, which a program makes of the two."""
+    """test_x, Class, Class.test_x; or story/failure, which a program combines."""
     if "/" in case:
         return all(f'"{word}"' in text for word in case.split("/"))
     return bool(re.search(rf"(def|class|void) {case.rpartition('.')[2]}\(", text))
 
 
 def complaint(file, old, new, catcher=""):
-    """What is wrong with a mutant; None where nothing is."""
+    """What is wrong with a mutant; None if nothing is."""
     times = (ROOT / file).read_text().count(old)
     if times != 1 or old == new:
-        return f"what it changes stands {times} times in {file}"
+        return f"the text that it changes occurs {times} times in {file}"
     test, *cases = catcher.split() or [""]
     if not test.startswith("tests/"):
         return None
     path = ROOT / (test if test.endswith(".py") else f"{test}.c")
     if not path.exists() or not cases:
-        return f"{catcher} is no case of a test that is there"
+        return f"{catcher} is no case of an existing test"
     missing = [case for case in cases if not has_case(path.read_text(), case)]
     return f"{test} has no {', '.join(missing)}" if missing else None
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails where a source file does not begin with the licence.
+"""Fails if a source file does not begin with the licence.
 
     spdx.py [ROOT]
 
-The licence stands in the first line, or in the second below a #! line.
+The licence is in the first line, or in the second after a #! line.
 """
 
 import os
@@ -12,7 +12,7 @@ import sys
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 
-# What begins a comment; files of other types (JSON, pictures, text) are not looked at.
+# What begins a comment; files of other types (JSON, pictures, text) are not checked.
 COMMENT_BY_SUFFIX = {
     **dict.fromkeys((".c", ".h", ".proto", ".js", ".mjs", ".ts", ".go"), "//"),
     **dict.fromkeys((".py", ".sh", ".build", ".options", ".yml", ".yaml", ".toml"), "#"),
@@ -27,13 +27,13 @@ SKIPPED_FOLDERS = ("__pycache__", "node_modules", "subprojects")
 
 
 def comment_of(name):
-    """What begins a comment in such a file; None where its type needs no licence line."""
+    """What begins a comment in such a file; None if its type needs no licence line."""
     return COMMENT_BY_NAME.get(name, COMMENT_BY_SUFFIX.get(os.path.splitext(name)[1]))
 
 
 def sources(root):
     for folder, folders, files in os.walk(root):
-        if "meson-private" in folders:  # somebody's build folder
+        if "meson-private" in folders:  # a build folder
             folders.clear()
             continue
         folders[:] = sorted(f for f in folders if f[0] != "." and f not in SKIPPED_FOLDERS)

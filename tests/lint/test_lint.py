@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Shows that the lints can fail: each case is a small tree and what they must say of it."""
+"""Shows that the lints can fail: each case is a small tree and the expected output."""
 
 import contextlib
 import io
@@ -17,7 +17,7 @@ LICENCE = "SPDX-License-Identifier: Apache-2.0"
 
 
 def run(lint, files):
-    """(exit code, lines said) of a lint for a tree of {path: text}."""
+    """(exit code, output lines) of a lint for a tree of {path: text}."""
     said = io.StringIO()
     with tempfile.TemporaryDirectory() as root:
         for path, text in files.items():
@@ -64,7 +64,8 @@ class Layering(unittest.TestCase):
             self.allows(path, '"base/heap.h"', '"base/log.h"', '"model/wire.h"')
             self.allows(path, '"scheduler/state.h"', '"drover/v1/task.pb-c.h"', "<string.h>")
             self.refuses(path, '"base/clock.h"', '"io/bus/bus.h"', '"agent/agent.h"', "<time.h>")
-            self.refuses(path, '"scheduler/scheduler_io.h"', "<uthash.h>", "<uv.h>", "<jansson.h>", '"any.h"')
+            self.refuses(path, '"scheduler/scheduler_io.h"', "<uthash.h>", "<uv.h>", "<jansson.h>",
+                         '"any.h"')
 
     def test_driver(self):
         for path in ("agent/agent_io.c", "agent/main.c", "agent/handler_http.c", "cli/watch.c"):

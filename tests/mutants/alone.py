@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a command within bounds: for so long, with so much memory, and nothing that it starts outlives it.
+"""Runs a command with limits of time and memory, and ends every process that it starts.
 
     alone.py SECONDS COMMAND...
 
-Exits with its exit code; with 124 where it did not end in time. It is told to end with SIGTERM, and again
-each second, as a test may take that for the failure of one of its cases. Whatever it leaves behind, also in
-a session of its own, is killed, and named on stderr.
+Exits with the command's exit code, or with 124 if it did not end in time. It then gets SIGTERM, and
+again each second, as a test may take the first for a failure of one of its cases. Every process
+that is left, also one in a session of its own, is killed and named on stderr.
 """
 
 import ctypes
@@ -18,16 +18,18 @@ import subprocess
 import sys
 import time
 
-PR_SET_CHILD_SUBREAPER = 36  # who loses its parent becomes a child of ours
-LATE = 124  # as timeout(1) has it
-MEMORY_MAX = 3 << 30  # of what a process can write to; a simulated world without end takes two thirds of that
-TOLD_TIMES, AGAIN_S = 10, 1
+PR_SET_CHILD_SUBREAPER = 36  # orphans become children of this process
+LATE = 124  # as timeout(1)
+# of writable memory per process; an endless simulated world takes two thirds of that
+MEMORY_MAX = 3 << 30
+TERM_TIMES, AGAIN_S = 10, 1
 POLL_S = 0.01
-GOING_S = 1  # that what was told to end by the command may take for it
+ENDING_S = 1  # how long a process that the command has told to end may take
 
 
 class Bounds:
-    """Of time, and of who wants us to end. Nothing is raised: that might unwind us with the command still there."""
+    """The limits: time, and a signal to end. A signal raises no exception, which could leave the
+    command running."""
 
     def __init__(self, longest_s):
         self.deadline = time.monotonic() + longest_s
@@ -43,7 +45,7 @@ class Bounds:
 
 
 def end(process):
-    for _ in range(TOLD_TIMES):
+    for _ in range(TERM_TIMES):
         process.terminate()
         try:
             process.wait(AGAIN_S)
@@ -68,7 +70,7 @@ def children():
 
 
 def reap():
-    """False where no child is left."""
+    """False if no child is left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -77,9 +79,9 @@ def reap():
     return True
 
 
-def end_what_is_left():
-    """Names. Children of those that are killed become ours."""
-    names, deadline = [], time.monotonic() + GOING_S
+def end_the_rest():
+    """Returns names. Children of killed processes become children of this one."""
+    names, deadline = [], time.monotonic() + ENDING_S
     while reap():
         for pid, name in children().items() if time.monotonic() > deadline else ():
             os.kill(pid, signal.SIGKILL)
@@ -100,7 +102,7 @@ def main(longest_s, *command):
     if code is None:
         code = LATE
         end(process)
-    left = end_what_is_left()
+    left = end_the_rest()
     if left:
         print("left behind, and killed:", *left, file=sys.stderr)
     return code if code >= 0 else 128 - code

@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Shows that the simulator, and the tests, catch what they are there for.
+"""Shows that the simulator and the tests catch planted bugs.
 
     run.py [--only TEXT] [--jobs N]
 
-Applies each mutant of rules.py to a copy of the sources, and builds and runs there what is to catch it: the
-first thousand seeds of the simulator, of which one must fail, or the test that is named with the mutant.
-Without a mutant none of that may fail, which is tried first. Only a seed, or a case that is named, catches:
-a mutant whose test fails elsewhere, or does not end, is one that cannot be tried. --only takes the mutants
-in whose name, or rule, the TEXT stands. N mutants are tried at a time (as many as there are processors),
-and N more on integration tests, which wait more than they compute.
+Applies each mutant of rules.py to a copy of the sources, and builds and runs there what must catch
+it: the first thousand seeds of the simulator, of which one must fail, or the test that is named
+with the mutant. Without a mutant none of these may fail, which is tried first. Only a seed, or a
+named case, catches a mutant: if its test fails elsewhere, or does not end, the mutant cannot be
+tried. --only takes the mutants whose name or rule contains the TEXT. N mutants are tried at a time
+(as many as there are processors), and N more on integration tests, which wait more than they
+compute.
 
-The copies stay below build/mutants, for the next time; so does a ledger of what has been caught: none of
-that is tried again until the sources, or the mutant, change.
+The copies stay in build/mutants for the next run; so does a ledger of what was caught, which is not
+tried again until the sources or the mutant change.
 
-Exits with 1 where a mutant survives, with 2 where one cannot be tried, such as where the code has changed,
-or what is to catch it fails without it.
+Exits with 1 if a mutant survives, with 2 if one cannot be tried, for example because the code has
+changed or its test fails without it.
 """
 
 import argparse
@@ -48,30 +49,32 @@ FOLDER = ROOT / "build" / "mutants"
 PYTHON = ["/usr/bin/python3", "-B"]
 SIMULATOR = "tests/sim/drover-sim"
 SEEDS = "1..1000"
-KEEPER = "agent/drover-keep"  # which unit tests run, too
-DAEMONS = ["scheduler/drover-scheduler", "agent/drover-agent", KEEPER, "supervisor/drover-supervisor", "cli/drover"]
+KEEPER = "agent/drover-keep"  # used by unit tests, too
+DAEMONS = ["scheduler/drover-scheduler", "agent/drover-agent", KEEPER,
+           "supervisor/drover-supervisor", "cli/drover"]
 PRELOADED = "tests/lib/synced.so"
 EFFECT = "tests/fault/effect"  # the handler of the fault tests
-NO_DAEMON = "tests/integration/test_functions.py"  # a test that needs nothing built, and its own Redis
-PROGRAMS = {  # that need servers of ours, or have their own
+NO_DAEMON = "tests/integration/test_functions.py"  # it needs no programs, and has its own Redis
+PROGRAMS = {  # test programs -> whether they need shared servers
     "tests/integration/test_bus": True,
     "tests/integration/test_bus_broker": True,
     "tests/integration/test_bus_confirms": True,
     "tests/integration/test_store": False,
 }
 ALONE = pathlib.Path(__file__).with_name("alone.py")
-UNIT_S, LONGEST_S, BUILD_S = 60, 300, 1800  # that a unit test may run, anything else, and the compiler
+# limits of a unit test, of other tests, and of the compiler
+UNIT_S, LONGEST_S, BUILD_S = 60, 300, 1800
 PLACES = ["alone", "served"]  # where mutants are tried: the latter have servers
-AGAIN_S = 1  # after which one that is told to end is told so again
-PATIENCE_S = 30  # that it may wait for something; without a mutant that has to do as well
+AGAIN_S = 1  # pause before a process is told again to end
+PATIENCE_S = 30  # how long a test may wait for something; enough without a mutant, too
 
 
 class Useless(Exception):
-    """What the compiler says of a mutant, or why a test said nothing of it."""
+    """Why a mutant or a test could not be tried: output of the compiler or the test."""
 
 
 class Stopped(Exception):
-    """Somebody wants no more of it."""
+    """The run was stopped."""
 
 
 def sources():
@@ -80,7 +83,8 @@ def sources():
     for folder, folders, files in os.walk(ROOT):
         top = folder == str(ROOT)
         folders[:] = [name for name in folders
-                      if name not in (".git", "__pycache__") and not (top and name.startswith("build"))]
+                      if name not in (".git", "__pycache__")
+                      and not (top and name.startswith("build"))]
         for name in files:
             path = pathlib.Path(folder, name)
             found[path.relative_to(ROOT)] = path.read_bytes()
@@ -88,16 +92,17 @@ def sources():
 
 
 def digest_of(files):
-    """Of all that can have a say in what is caught."""
-    said = hashlib.sha256()
+    """A digest of all files that may affect what is caught."""
+    digest = hashlib.sha256()
     for path, content in sorted(files.items()):
-        if path.parts[0] != "docs" and path.parts[:2] != ("tests", "mutants") and path.suffix != ".md":
-            said.update(b"%d %d " % (len(bytes(path)), len(content)) + bytes(path) + content)
-    return said.hexdigest()
+        if path.parts[0] != "docs" and path.parts[:2] != ("tests",
+                                                          "mutants") and path.suffix != ".md":
+            digest.update(b"%d %d " % (len(bytes(path)), len(content)) + bytes(path) + content)
+    return digest.hexdigest()
 
 
 class Ledger:
-    """What these sources were caught with before. Only one run at a time has it open."""
+    """Mutants that these sources have caught before. Only one run at a time can have it open."""
 
     def __init__(self, path, sources_digest):
         self.digest = sources_digest
@@ -121,21 +126,22 @@ class Ledger:
 
 
 class Programs:
-    """Those that are running, each with nothing left behind, to be ended together."""
+    """The running programs, each of which leaves nothing behind; they can be ended together."""
 
     def __init__(self, folder):
-        self.folder = folder  # of what they do not clear away
+        self.folder = folder  # for files that they do not remove
         self.lock = threading.Lock()
         self.running = set()
         self.stopped = False
 
     def run(self, longest_s, command, variables=None):
-        """Its exit code and what it said."""
+        """Its exit code and output."""
         with self.lock:
             if self.stopped:
                 raise Stopped
             process = subprocess.Popen(
-                [*PYTHON, ALONE, str(longest_s), *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                [*PYTHON, ALONE, str(longest_s), *command], stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
                 env={**os.environ, "TMPDIR": str(self.folder), **(variables or {})})
             self.running.add(process)
@@ -165,7 +171,9 @@ class Servers:
 
     def __init__(self, folder):
         self.folder = folder
-        self.rabbit, self.redis = servers.Rabbit(folder / "rabbitmq"), servers.Redis(folder / "redis")
+        self.rabbit, self.redis = servers.Rabbit(folder / "rabbitmq"), servers.Redis(
+            folder / "redis"
+        )
         for server in (self.rabbit, self.redis):
             server.begin()
         for server in (self.rabbit, self.redis):
@@ -176,8 +184,8 @@ class Servers:
         self.redis.close()
 
     def variables(self):
-        """Of a test that shares them. The store knows nothing: also not functions, which a daemon
-        replaces by newer ones only."""
+        """The environment of a test that shares them. The store is emptied, also of functions,
+        because a daemon replaces only older ones."""
         with contextlib.closing(redis.Redis(servers.HOST, self.redis.port)) as store:
             store.flushall()
             store.function_flush()
@@ -185,7 +193,7 @@ class Servers:
 
 
 class Copy:
-    """The sources in a folder of their own, what is built of them, and the servers for its tests."""
+    """The sources in a folder of their own, their build, and the servers for its tests."""
 
     def __init__(self, name, files, programs, servers_folder):
         self.folder = FOLDER / name
@@ -195,7 +203,8 @@ class Copy:
         self.servers = None
         self.mirror(files)
         if not (self.build / "build.ninja").exists():
-            code, out, err = self.programs.run(LONGEST_S, ["meson", "setup", self.build, self.folder])
+            code, out, err = self.programs.run(LONGEST_S,
+                                               ["meson", "setup", self.build, self.folder])
             if code != 0:
                 raise Useless(err or out)
 
@@ -204,7 +213,7 @@ class Copy:
             self.servers.close()
 
     def mirror(self, files):
-        """Writes only what differs: what is built of the rest stays."""
+        """Writes only files that differ: the rest need not be built again."""
         for folder, folders, names in os.walk(self.folder):
             folders[:] = [name for name in folders if pathlib.Path(folder, name) != self.build]
             for path in (pathlib.Path(folder, name) for name in names):
@@ -222,33 +231,36 @@ class Copy:
             raise Useless(re.search(r"^.*error: .*$|\Z", out, re.M).group() or out[-500:])
 
     def variables(self, test):
-        """What an integration test needs, built and started."""
+        """The environment of an integration test, with its programs built and servers started."""
         if test == NO_DAEMON:
             return {}
         self.make(*DAEMONS, PRELOADED, EFFECT)
         return self.shared()
 
     def shared(self):
-        """What says where its servers are."""
+        """The environment that names its servers."""
         if not self.servers:
             self.servers = Servers(self.servers_folder)
         return self.servers.variables()
 
     def failures(self, catcher):
-        """What fails of the seeds, or of the test that is named: the seed and what it violates, or cases."""
+        """The failures of the seeds, or of the named test: seeds with their violations, or cases.
+        """
         test, *cases = catcher.split() or [""]
         variables = {"DROVER_BUILD": str(self.build), "CMOCKA_MESSAGE_OUTPUT": "TAP"}
         longest_s = LONGEST_S
         if test in PROGRAMS:
             self.make(test)
-            variables |= {"DROVER_TEST_PATIENCE_S": str(PATIENCE_S), **(self.shared() if PROGRAMS[test] else {})}
+            variables |= {"DROVER_TEST_PATIENCE_S": str(PATIENCE_S),
+                          **(self.shared() if PROGRAMS[test] else {})}
             command = [self.build / test, *cases]
         elif test.endswith(".py"):
             variables |= {"DROVER_TEST_PATIENCE_S": str(PATIENCE_S), **self.variables(test)}
             command = [*PYTHON, self.folder / test, *cases]
         elif test.startswith("tests/"):
             self.make(test, KEEPER)
-            loops = [case for case in cases if "/" in case]  # of test_failures, which runs these alone
+            # of test_failures, which runs only these
+            loops = [case for case in cases if "/" in case]
             command, longest_s = [self.build / test, *loops], UNIT_S
         else:
             self.make(SIMULATOR)
@@ -259,21 +271,22 @@ class Copy:
         found = re.findall(r"^(seed \d+(?:: .*| ends its process))|^not ok \d+ - (\S+)", out, re.M)
         if code != 0 and (code == alone.LATE or not found):
             raise Useless(f"{test or 'the simulator'} " + (
-                "did not end" if code == alone.LATE else f"ended with {code}: {(err or out).strip()[-200:]}"))
+                "did not end" if code == alone.LATE
+                else f"ended with {code}: {(err or out).strip()[-200:]}"))
         return [seed or case.removeprefix("__main__.") for seed, case in found]
 
     def failure(self, catcher):
-        """What fails; None where nothing does."""
+        """The first failure; None if there is none."""
         fails = self.failures(catcher)
-        return said(catcher, fails[0]) if fails else None
+        return named_failure(catcher, fails[0]) if fails else None
 
     def catch(self, file, old, new, catcher=""):
-        """What has caught a mutant; None where nothing did. Another case than those that are named shows
-        something else."""
+        """What has caught a mutant; None if nothing has. The failure of a case that is not named is
+        an error."""
         path = self.folder / file
         text = path.read_text()
         if text.count(old) != 1:
-            raise Useless(f"what it changes stands {text.count(old)} times in {file}")
+            raise Useless(f"the text that it changes occurs {text.count(old)} times in {file}")
         try:
             path.write_text(text.replace(old, new))
             fails = self.failures(catcher)
@@ -282,34 +295,38 @@ class Copy:
         if not catcher.startswith("tests/"):
             named = fails
         else:
-            named = [fail for fail in fails for case in catcher.split()[1:] if f"{fail}.".startswith(f"{case}.")]
+            named = [fail for fail in fails
+                     for case in catcher.split()[1:] if f"{fail}.".startswith(f"{case}.")]
         if fails and not named:
-            raise Useless(f"{said(catcher, fails[0])} fails, which is not named")
-        return said(catcher, named[0]) if named else None
+            raise Useless(f"{named_failure(catcher, fails[0])} fails, which is not named")
+        return named_failure(catcher, named[0]) if named else None
 
 
 def catcher_of(tried):
-    """Of a mutant, or what is tried alone; "" is a seed."""
+    """The catcher of a mutant, or of an entry without one; "" means seeds."""
     return tried[0] if len(tried) == 1 else "".join(tried[3:])
 
 
 def kind_of(tried):
-    kinds = {"tests/integration/": "an integration test", "tests/fault/": "an integration test", "tests/": "a unit test", "": "a seed"}
+    kinds = {"tests/integration/": "an integration test", "tests/fault/": "an integration test",
+             "tests/": "a unit test", "": "a seed"}
     return next(kind for prefix, kind in kinds.items() if catcher_of(tried).startswith(prefix))
 
 
 def place_of(tried):
-    """Where it is tried, so that copies of one place build the same."""
+    """Where it is tried, so that copies of one kind build the same targets."""
     return "served" if kind_of(tried) == "an integration test" else "alone"
 
 
-def said(catcher, fails):
-    """With the name of the program."""
-    return f"{pathlib.Path(catcher.split()[0]).name}: {fails}" if catcher.startswith("tests/") else fails
+def named_failure(catcher, fails):
+    """A failure with the name of its program."""
+    return f"{pathlib.Path(catcher.split()[0]).name}: {fails}" if catcher.startswith(
+        "tests/"
+    ) else fails
 
 
 class Workers:
-    """Try something each, on a copy of its own."""
+    """Threads that try mutants, each on a copy of its own."""
 
     def __init__(self, jobs, ledger, files, programs, servers_folder):
         self.ledger, self.files, self.programs = ledger, files, programs
@@ -329,8 +346,8 @@ class Workers:
         return self.own.copy
 
     def try_one(self, tried):
-        """tried: a mutant, or just what is to catch some. What fails, None where nothing does; and how long
-        it took, None where that is known from before."""
+        """@tried: a mutant, or only a catcher. Returns the failure, None if there is none; and how
+        long it took, None if it was known before."""
         began = time.monotonic()
         known = self.ledger.get(tried)
         if known is not None:
@@ -365,7 +382,7 @@ def chosen(text):
 
 
 def catchers_of(mutants):
-    """Each once, a test with all of its cases that are to catch something."""
+    """Each once; a test with all of its cases that must catch a mutant."""
     cases = collections.defaultdict(set)
     for mutant in mutants:
         test, *some = catcher_of(mutant).split() or [""]
@@ -374,7 +391,7 @@ def catchers_of(mutants):
 
 
 def try_catchers(workers, catchers):
-    """0, or 2 where some fail by themselves."""
+    """0, or 2 if some fail without a mutant."""
     status = 0
     for catcher, future in zip(catchers, workers.try_all(catchers)):
         try:
@@ -388,7 +405,8 @@ def try_catchers(workers, catchers):
 
 
 def try_mutants(workers, chosen_rules):
-    """Prints what caught each, then how many of each rule were caught. Returns the exit code."""
+    """Prints what caught each mutant, then how many of each rule were caught. Returns the exit
+    code."""
     status, by, lines = 0, collections.Counter(), []
     all_tried = [list(mutant) for mutants in chosen_rules.values() for mutant in mutants.values()]
     futures = iter(workers.try_all(all_tried))
@@ -416,7 +434,7 @@ def try_mutants(workers, chosen_rules):
 
 
 def remove_others(folder):
-    """Copies with names of other builds of this program."""
+    """Copies of earlier versions of this program."""
     for copy in folder.iterdir():
         if copy.is_dir() and copy.name.partition("-")[0] not in PLACES:
             shutil.rmtree(copy)
@@ -446,7 +464,8 @@ def main():
         folder = pathlib.Path(folder)
         workers = Workers(options.jobs, ledger, files, Programs(folder), folder)
         try:
-            catchers = catchers_of(mutant for mutants in chosen_rules.values() for mutant in mutants.values())
+            catchers = catchers_of(mutant for mutants in chosen_rules.values()
+                                   for mutant in mutants.values())
             status = try_catchers(workers, catchers) or try_mutants(workers, chosen_rules)
         finally:
             workers.stop()

@@ -58,7 +58,7 @@ static void answer_instead(struct alone *w, uint64_t id)
     free(words);
 }
 
-/* At the end of a piece of memory, so that who reads beyond it is found out. */
+/* The items end at the end of an allocation, so that the sanitizers find a read beyond them. */
 static void answer_cut(struct alone *w, uint64_t id, const struct store_answer *whole)
 {
     struct store_answer a = {.n = w->left < whole->n ? w->left : whole->n};
@@ -141,25 +141,26 @@ static void publish(struct alone *w, const struct effect *e)
         say(w, "dead ", bytes_str(m->reason));
     } else {
         say(w, "reply ", m->body);
-        buf_printf(&w->told, "%s/%s ", m->key, m->correlation_id);
+        buf_printf(&w->reply_routes, "%s/%s ", m->key, m->correlation_id);
         outcome = w->gone && strcmp(m->key, w->gone) == 0 ? BUS_RETURNED : outcome;
         w->reply.len = 0;
         buf_append(&w->reply, m->body.data, m->body.len);
     }
     if (outcome == BUS_RETURNED && !m->mandatory)
-        outcome = BUS_CONFIRMED; /* and dropped, without a word */
+        outcome = BUS_CONFIRMED; /* the broker drops it */
     if (!w->silent)
         outcome_is(w, e->id, outcome);
 }
 
-/* The one at drover.dead, each minute, is answered at once, and no part of the story. */
-static bool look(struct alone *w, const struct effect *e)
+/* The inspection of drover.dead, once a minute, is answered at once and is not part of the story.
+ * */
+static bool inspect(struct alone *w, const struct effect *e)
 {
-    bool at_letters = strcmp(e->role.object, "drover.dead") == 0;
+    bool of_letters = strcmp(e->role.object, "drover.dead") == 0;
 
-    if (!at_letters)
-        say(w, "look ", bytes_str(e->role.object));
-    return at_letters;
+    if (!of_letters)
+        say(w, "inspect ", bytes_str(e->role.object));
+    return of_letters;
 }
 
 /* ---- the machine ---- */
@@ -167,7 +168,7 @@ static bool look(struct alone *w, const struct effect *e)
 void alone_step(struct alone *w, struct scheduler_event event)
 {
     struct effects out = {0};
-    bool at_letters = false;
+    bool of_letters = false;
 
     event.now = w->now;
     w->next = scheduler_step(w->scheduler, &event, &out);
@@ -183,10 +184,10 @@ void alone_step(struct alone *w, struct scheduler_event event)
         else if (out.items[i].type == EFFECT_CONSUME)
             say(w, out.items[i].wanted ? "consume" : "pause", bytes_str(""));
         else if (out.items[i].type == EFFECT_ROLE && out.items[i].role.what == SCHEDULER_INSPECT)
-            at_letters |= look(w, &out.items[i]);
+            of_letters |= inspect(w, &out.items[i]);
     }
     effects_deinit(&out);
-    if (at_letters)
+    if (of_letters)
         alone_step(w, (struct scheduler_event){.type = SCHEDULER_QUEUE,
                                                .queue = {.messages = w->letters}});
 }
@@ -205,7 +206,7 @@ void alone_pass(struct alone *w, int64_t ms)
 void alone_confirm(struct alone *w)
 {
     for (uint64_t id = w->confirmed + 1, last = w->publish; id <= last; id++)
-        outcome_is(w, w->confirmed = id, BUS_CONFIRMED); /* other ids are no publish's */
+        outcome_is(w, w->confirmed = id, BUS_CONFIRMED); /* ids of other effects are ignored */
 }
 
 static void begin(struct alone *w)
@@ -258,7 +259,7 @@ int alone_teardown(void **state)
     scheduler_free(w->scheduler);
     simstore_free(w->store);
     buf_deinit(&w->reply);
-    buf_deinit(&w->told);
+    buf_deinit(&w->reply_routes);
     buf_deinit(&w->story);
     free(w);
     return 0;
@@ -277,7 +278,7 @@ void alone_deliver(struct alone *w, struct bus_delivery d)
         if (!*texts[i])
             *texts[i] = "";
     alone_step(w, (struct scheduler_event){.type = SCHEDULER_DELIVERY, .delivery = &d});
-    alone_pass(w, 2); /* records are gathered until a tick */
+    alone_pass(w, 2); /* replies are collected until a tick */
 }
 
 static void deliver(struct alone *w, enum scheduler_source source, const char *reply_to,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What clients ask: how a job stands, what has happened to it, which jobs and workflows there are
+ * Questions of clients: the status of a job, its history, which jobs and workflows there are
  *
- * A question with pages is asked on until its end, one page after the other.
+ * A question with several pages is repeated until the last page.
  */
 #include "parts.h"
 
@@ -15,7 +15,7 @@
 struct history_walk {
     struct client_job *job;
     uint64_t from;
-    uint32_t most; /* entries a page; 0: as many as there can be */
+    uint32_t most; /* entries per page; 0: the maximum */
 };
 
 static void hear_history(void *ctx, const Drover__V1__Answer *m);
@@ -63,7 +63,7 @@ void ask_for_history(struct client_job *job, uint32_t most)
 struct list_walk {
     struct client_job *job; /* whose client asks */
     struct checker_list *list;
-    uint32_t most; /* jobs a page */
+    uint32_t most; /* jobs per page */
     const char *after;
 };
 
@@ -121,7 +121,7 @@ static const struct workflow *registered(const struct world *w, const char *full
     return NULL;
 }
 
-/* Each that is told is registered, in the order of names. */
+/* Each workflow in the answer is registered, and they are in the order of their names. */
 static void hear_workflows(void *ctx, const Drover__V1__Answer *m)
 {
     struct client_job *job = ctx;
@@ -133,7 +133,7 @@ static void hear_workflows(void *ctx, const Drover__V1__Answer *m)
         const struct workflow *known = registered(w, info->workflow);
 
         if (!known || strcmp(known->digest, info->definition) != 0 || known->n_steps != info->steps)
-            checker_fail(w->checker, "I10 a list of workflows tells of %s", info->workflow);
+            checker_fail(w->checker, "I10 a list of workflows contains %s", info->workflow);
         if (strcmp(last, info->workflow) >= 0)
             checker_fail(w->checker, "workflows listed out of order: %s, %s", last, info->workflow);
         last = info->workflow;
@@ -157,7 +157,7 @@ void ask_for_workflows(struct client_job *job)
     c->hear_ctx = job;
 }
 
-/* ---- Query, or any of these ---- */
+/* ---- Query, or any question ---- */
 
 static void ask_for_status(struct client_job *job)
 {

@@ -43,7 +43,7 @@ static struct message *head(const struct simqueue *q)
     return list_empty(&q->messages) ? NULL : list_entry(q->messages.next, struct message, link);
 }
 
-/* What has expired leaves at the head only, as in RabbitMQ. */
+/* As in RabbitMQ, a message expires only at the head of its queue. */
 static void expire_head(struct simqueue *q)
 {
     for (struct message *m; (m = head(q)) && m->expires && m->expires <= q->bus->t->now;) {
@@ -169,7 +169,7 @@ static bool is_ready(struct simlink *link, const struct simqueue *q)
     return link->up && !link->paused && (c->prefetch == 0 || c->unacked < c->prefetch);
 }
 
-/* Any of them: RabbitMQ's turns depend on all that was before. */
+/* Any consumer: whose turn it is in RabbitMQ depends on everything before. */
 static struct simlink *any_ready(struct simqueue *q)
 {
     struct simlink *links[array_size(q->consumers)];
@@ -205,7 +205,8 @@ static void on_arrival(struct event *e)
     w->link->callbacks->on_delivery(w->link->ctx, &w->message->delivery, w->message->content.type);
 }
 
-/* As the bus says it: of the task queue, or of the exchange that an agent may publish to. */
+/* The actor, as io/bus reports it: that of the task queue, or of the exchange an agent may publish
+ * to. */
 static const char *actor_of(const struct message *m)
 {
     const char *exchange = m->content.exchange;
@@ -432,7 +433,7 @@ void simlink_consume(struct simlink *link, struct simqueue *q, int source, uint3
     dispatch(q);
 }
 
-/* Everything unacknowledged goes back to the front of its queue, in order, as redelivered. */
+/* All unacknowledged messages go back to the front of their queues, in order, as redelivered. */
 static void give_back(struct simlink *link)
 {
     struct list back = LIST_INIT(back);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The simulator's bus: RabbitMQ's part of the topology, and the promises of io/bus/bus.h
+ * The simulator's bus: the part of RabbitMQ that Drover uses, and what io/bus/bus.h promises
  *
- * Queues with per-consumer prefetch, unacknowledged deliveries that come back with the redelivered
- * flag, expiration with dead-lettering to drover.expired, mandatory returns, confirms that come
- * later. A link is the connection of one process; when it is lost, confirms and acks go with it,
- * and what has no outcome is sent again on the next one, as io/bus/bus.h promises.
+ * Queues with a prefetch for each consumer, unacknowledged deliveries that come back with the
+ * redelivered flag, expiration with dead-lettering to drover.expired, mandatory returns, confirms
+ * that come later. A link is the connection of one process. When it is lost, confirms and
+ * acknowledgements are lost with it, and publishes without an outcome are sent again on the next
+ * one, as io/bus/bus.h promises.
  *
- * Faults, by rate: messages are lost, doubled, or kept for long, publishes refused, not confirmed
- * for long, or not read while the broker raises an alarm.
+ * Faults, by rate: messages are lost, doubled or kept for long; publishes are refused, confirmed
+ * late or never, or not read while the broker raises an alarm.
  */
 #pragma once
 
@@ -22,27 +23,28 @@
 struct simbus;
 struct simqueue;
 
-/* Rates in millionths of the messages. */
+/* Rates are in millionths of the messages. */
 struct simbus_faults {
     uint32_t lost;
     uint32_t doubled;
     uint32_t kept;
     uint32_t refused;
-    uint32_t owed;   /* confirms that do not come for long, on a connection that stays up */
-    uint32_t never;  /* of these: that never do */
-    uint32_t closed; /* over which the broker closes the connection, each time that they come */
-    uint32_t alarm;  /* the broker reads no publishes for a while, this one included */
-    int64_t kept_ms; /* at most this long */
-    int64_t owed_ms; /* likewise */
+    uint32_t withheld;   /* the confirm comes late, on a connection that stays up */
+    uint32_t never;      /* of these: it never comes */
+    uint32_t closed;     /* the broker closes the connection over it, each time */
+    uint32_t alarm;      /* the broker reads no publishes for a while, this one included */
+    int64_t kept_ms;     /* maximum */
+    int64_t withheld_ms; /* maximum */
     int64_t alarm_ms;
-    int64_t delay_ms; /* of everything that crosses the net, at most */
+    int64_t delay_ms; /* of everything on the network, maximum */
 };
 
 struct simlink_callbacks {
     void (*on_delivery)(void *ctx, const struct bus_delivery *d, const char *type);
     void (*on_outcome)(void *ctx, uint64_t id, enum bus_outcome outcome);
-    void (*on_send)(void *ctx, const struct bus_message *m); /* it leaves now, maybe once more */
-    void (*on_unconfirmed)(void *ctx); /* a confirm is missing: the connection is to be lost */
+    void (*on_send)(void *ctx,
+                    const struct bus_message *m); /* called before each time it is sent */
+    void (*on_unconfirmed)(void *ctx);            /* a confirm is missing: closes the connection */
 };
 
 #define SIMLINK_CONSUMERS 8
@@ -50,34 +52,35 @@ struct simlink_callbacks {
 struct simconsumer {
     struct simqueue *queue;
     int source;
-    uint32_t prefetch; /* 0: no bound */
+    uint32_t prefetch; /* 0: no limit */
     uint32_t unacked;
 };
 
-/* One process's connection; embedded in the process. */
+/* The connection of one process; a part of the process. */
 struct simlink {
     struct simbus *bus;
     const char *name;
-    const char *direct; /* its address of direct reply-to, once it has asked for one */
+    const char *direct; /* its direct reply-to address, once it has asked for one */
     const struct simlink_callbacks *callbacks;
     void *ctx;
     const int64_t *held_until; /* see struct event */
-    int64_t clock;             /* the process's monotonic time less ours */
+    int64_t clock;             /* the monotonic time of the process, less that of the world */
     uint64_t epoch;
     uint64_t last_handle;
-    bool open;    /* the process lives */
+    bool open;    /* the process is alive */
     bool up;      /* connected */
     bool paused;  /* wants no deliveries */
-    bool blocked; /* has heard of an alarm: sends nothing */
-    bool daemon;  /* declares all that is drover's; others what they consume */
-    bool eager;   /* see struct event: of what reaches the process */
+    bool blocked; /* has been told of an alarm: sends nothing */
+    bool
+        daemon; /* declares all exchanges and queues of Drover; others declare those they consume */
+    bool eager; /* see struct event; of what reaches the process */
     int direct_source;
     struct simconsumer consumers[SIMLINK_CONSUMERS];
     uint32_t n_consumers;
     struct list unacked;
     struct list publishes; /* without an outcome */
-    struct event patience; /* with the broker, where it may owe confirms */
-    int64_t heard;         /* when it confirmed something last */
+    struct event patience; /* until a confirm is missing, where confirms may be late */
+    int64_t heard;         /* when it last got a confirm */
     int64_t held_up;       /* until then by an alarm */
 };
 
@@ -86,19 +89,20 @@ struct simbus *simbus_new(struct timeline *t, const struct simbus_faults *faults
 /* Of all queues and links. */
 uint64_t simbus_digest(const struct simbus *bus);
 
-/* An alarm begins, and there is none yet; ends by itself after @lasts ms. */
+/* Begins an alarm, which ends after @lasts ms. There must be none. */
 void simbus_alarm(struct simbus *bus, int64_t lasts);
 
-/* The broker begins anew, with nothing; the caller has all links lost then. */
+/* The broker restarts without any data; the caller then loses all links. */
 void simbus_wipe(struct simbus *bus);
 
-/* Told what becomes of messages. */
+/* Callbacks about messages. */
 struct simbus_watch {
-    /* The broker has taken or refused it, before its sender knows; @lost: it went astray then. */
+    /* The broker has taken or refused it; its sender does not know yet. @lost: the message was
+     * lost. */
     void (*published)(void *ctx, const struct bus_message *m, enum bus_outcome outcome, bool lost);
     /* It has left the queue of an actor for a consumer. */
     void (*delivered)(void *ctx, const struct bus_message *m);
-    /* It went with its queue; @delivered: somebody has had it, and not acknowledged it. */
+    /* It was lost with its queue; @delivered: it was delivered, and not acknowledged. */
     void (*dropped)(void *ctx, const struct bus_message *m, bool delivered);
     void *ctx;
 };
@@ -106,18 +110,20 @@ struct simbus_watch {
 /* @watch is kept, not copied. */
 void simbus_watch(struct simbus *bus, const struct simbus_watch *watch);
 
-/* Found or made. @dead_letters: what expires in it goes to drover.expired. */
+/* Finds or creates it. @dead_letters: messages that expire in it go to drover.expired. */
 struct simqueue *simbus_queue(struct simbus *bus, const char *name, bool dead_letters);
 
-/* A deleted queue: messages are dropped, mandatory ones returned, until it is there again. */
+/* Deletes a queue: until it is restored, messages to it are dropped, and mandatory ones returned.
+ * */
 void simqueue_delete(struct simqueue *queue);
 void simqueue_restore(struct simqueue *queue);
 uint32_t simqueue_messages(const struct simqueue *queue);
-/* With those that it has taken and keeps: RabbitMQ confirms what stands in the queue. */
+/* Includes messages that the queue has taken and that are not in it yet: RabbitMQ has confirmed
+ * them. */
 uint32_t simqueue_taken(const struct simqueue *queue);
 uint32_t simqueue_consumers(const struct simqueue *queue);
 
-/* Opens a link; name, callbacks, ctx, held_until and clock are set by the caller. */
+/* Opens a link; the caller has set name, callbacks, ctx, held_until and clock. */
 void simlink_open(struct simlink *link, struct simbus *bus);
 void simlink_consume(struct simlink *link, struct simqueue *queue, int source, uint32_t prefetch);
 void simlink_publish(struct simlink *link, const struct bus_message *m, uint64_t id);
@@ -125,24 +131,24 @@ void simlink_ack(struct simlink *link, uint64_t handle);
 void simlink_requeue(struct simlink *link, uint64_t handle);
 void simlink_want(struct simlink *link, bool deliveries);
 
-/* The body of an unacknowledged delivery, and whether it was a redelivery; NULL where there is none
- * of this handle. */
+/* The body of an unacknowledged delivery, and whether it was redelivered; NULL: no such delivery.
+ * */
 const struct bus_delivery *simlink_delivery(const struct simlink *link, uint64_t handle);
 
-/* For how long the broker has had it, ms; 0 where there is none. */
+/* How long the broker has had it, in ms; 0: no such delivery. */
 int64_t simlink_age(const struct simlink *link, uint64_t handle);
 
-/* ... and this link. */
+/* How long it has been delivered to this link. */
 int64_t simlink_held(const struct simlink *link, uint64_t handle);
 
-/* True where @text stands in another message of the same queue that leads to what @by was told @at:
- * one that is delivered again, or that this one has had since before that. A copy that nobody had
- * yet leads to nothing of it. */
+/* Whether another message of the same queue contains @text, so that it will have the effects that
+ * the process @by was told of @at: a message that is redelivered, or one that this process has had
+ * since before that. A copy that was never delivered has none of these effects. */
 bool simlink_other_copy(const struct simlink *link, uint64_t handle, const char *text,
                         const char *by, int64_t at);
 
-/* The connection breaks, and is there again after a while. */
+/* The connection breaks, and is there again after @back_after ms. */
 void simlink_lose(struct simlink *link, int64_t back_after);
 
-/* The process is gone. */
+/* The process has ended. */
 void simlink_close(struct simlink *link);

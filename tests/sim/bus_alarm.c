@@ -2,14 +2,14 @@
 /*
  * Alarm: the broker is out of memory or disk
  *
- * It reads no publishes any more, but what was sent waits before it, also when its sender is gone,
- * and is taken when the alarm is over; until then nothing is confirmed. Who publishes is told
- * (connection.blocked), and sends no more on that connection. Deliveries, acks and dead-lettering
- * go on.
+ * The broker reads no publishes. A message that was sent waits in front of the broker, also if its
+ * sender dies, and is taken when the alarm is over; until then nothing is confirmed. Processes that
+ * publish are told (connection.blocked), and send nothing more on that connection. Deliveries,
+ * acknowledgements and dead-lettering go on.
  */
 #include "bus_internal.h"
 
-/* Published, and not read by the broker. */
+/* Published, and not yet read by the broker. */
 struct held {
     struct list link;
     struct wire *wire;
@@ -57,7 +57,7 @@ static void release(struct simbus *bus, struct held *held)
 {
     const struct wire *w = held->wire;
 
-    if (held->content.expires) /* from when the broker has it */
+    if (held->content.expires) /* counts from when the broker has it */
         held->content.not_after += bus->t->now - held->since;
     if (w->link->epoch != w->epoch)
         timeline_note(bus->t, FEATURE_SURFACES);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inside the simulator's bus
+ * Internal parts of the simulator's bus
  *
- *     bus.c          queues, what is delivered from them, links
- *     bus_publish.c  where a publish goes, and how its sender hears of that
+ *     bus.c          queues, deliveries, links
+ *     bus_publish.c  routing of publishes, and their outcomes
  *     bus_alarm.c    a broker that is out of memory or disk
- *     bus_wipe.c     a broker that loses all it had
+ *     bus_wipe.c     a broker that loses all data
  */
 #pragma once
 
@@ -16,12 +16,12 @@ struct message {
     struct bus_message content;
     struct simqueue *queue;
     int64_t since;   /* when the broker took it */
-    uint64_t number; /* in its queue, by when it came there; 0: it has not */
+    uint64_t number; /* its place in the order of arrival in the queue; 0: it has not arrived */
     int64_t expires; /* 0: never */
     bool redelivered;
-    bool dead; /* expired, and was dead-lettered */
+    bool dead; /* has expired and was dead-lettered */
     /* while it is unacknowledged */
-    int64_t handed; /* when it left for its consumer */
+    int64_t handed; /* when it was delivered */
     struct simconsumer *consumer;
     struct bus_delivery delivery;
 };
@@ -31,13 +31,13 @@ struct simqueue {
     struct simbus *bus;
     const char *name;
     bool dead_letters;
-    uint64_t taken;     /* messages, ever */
-    uint64_t delivered; /* of these, the last one that was */
+    uint64_t taken;     /* messages, in all */
+    uint64_t delivered; /* number of the last one that was delivered */
     bool deleted;
-    bool wiped; /* deleted with all others: declared anew by whoever would at its start */
+    bool wiped; /* deleted with all others; daemons declare it again when they start */
     struct list messages;
     uint32_t n;
-    uint32_t kept; /* taken, to be in the list later */
+    uint32_t kept; /* taken, but not in the list yet */
     struct simlink *consumers[16];
     uint32_t n_consumers;
     uint32_t turn;
@@ -51,34 +51,34 @@ struct simbus {
     struct simlink *links[64];
     uint32_t n_links;
     uint32_t wipes;
-    struct list held; /* what waits for the end of the alarm ... */
+    struct list held; /* publishes that wait for the end of the alarm */
     struct event alarm_end;
-    const struct simbus_watch *watch; /* NULL: nobody does */
+    const struct simbus_watch *watch; /* NULL: none */
 };
 
-/* One publish of a process, until it has an outcome. */
+/* One publish of a process that has no outcome yet. */
 struct publish {
     struct list link;
     struct simlink *sender;
     struct bus_message content;
     uint64_t id;
     bool sent;
-    bool taken;    /* by the broker, to a queue */
+    bool taken;    /* by the broker, into a queue */
     bool waits;    /* for the end of an alarm, to be sent (again) */
     int64_t wired; /* when it was sent on this connection */
-    bool judged;   /* whether the broker closes the connection over it: */
-    bool closes;   /* it does ... */
-    int closings;  /* ... so many times so far; then its sender gives it up */
-    bool passed;   /* one that was sent after it, to the same place, is confirmed */
+    bool judged;   /* whether `closes` is drawn */
+    bool closes;   /* the broker closes the connection over it */
+    int closings;  /* how often it did; then the sender gives the publish up */
+    bool passed;   /* a later publish to the same place was confirmed */
 };
 
-/* Something on its way: to the broker, or back. */
+/* A message or an answer on its way to or from the broker. */
 struct wire {
     struct event event;
     struct simlink *link;
     uint64_t epoch;
-    uint32_t wipes; /* of the broker, when it set out */
-    uint64_t taken; /* by the queue, likewise */
+    uint32_t wipes; /* of the broker, when it was sent */
+    uint64_t taken; /* of the queue, when it was sent */
     struct publish *publish;
     enum bus_outcome outcome;
     struct message *message;
@@ -91,24 +91,25 @@ static inline const char *text(const char *s)
 
 /* ---- bus.c ---- */
 
-/* How long the net takes for what crosses it now. */
+/* How long a message that is sent now takes. */
 int64_t simbus_delay(const struct simbus *bus);
 
-/* Something that @link sends or hears, on the connection that it has; @link may be NULL. */
+/* A message that @link sends or gets on its present connection; @link may be NULL. */
 struct wire *simbus_wire(struct simbus *bus, struct simlink *link, void (*fire)(struct event *));
 
-/* Of what it is, @d, for whom, and on which connection. */
+/* Adds to @d for whom it is and on which connection. */
 uint64_t simbus_wire_digest(const struct wire *w, uint64_t d);
 
-/* A connection keeps order, each way; one that is lost has nothing to do with the next. */
+/* A connection keeps the order in each direction; the next connection is independent of a lost one.
+ * */
 uint64_t simbus_lane(const struct simlink *link, bool to_process);
 
 struct message *simbus_message(struct simbus *bus, const struct bus_message *content);
 
-/* A message that was in a queue, or was to be, is gone with it. */
+/* The message was lost with its queue, or could not be put into it. */
 void simbus_drop(struct simbus *bus, const struct message *m);
 
-/* At the end of the queue, or at its front. */
+/* Puts it at the end of the queue, or at its front. */
 void simqueue_add(struct simqueue *q, struct message *m, bool front);
 
 void simlink_deliver(struct simlink *link, struct message *m, int source);
@@ -118,13 +119,13 @@ uint64_t simbus_message_digest(const struct message *m);
 
 /* ---- bus_publish.c ---- */
 
-/* To the broker, once more where it was sent before. */
+/* Sends it to the broker, or sends it again. */
 void simlink_send(struct publish *p);
 
-/* The broker has read it. */
+/* The broker has read the message. */
 void simbus_arrive(const struct wire *w, const struct bus_message *m);
 
-/* No confirm is waited for any more: the connection is gone. */
+/* The connection is lost: no confirm can come. */
 void simlink_forget_confirms(struct simlink *link);
 
 uint64_t simbus_publish_digest(const struct publish *p);
@@ -133,13 +134,14 @@ uint64_t simbus_publish_digest(const struct publish *p);
 
 bool simbus_alarmed(const struct simbus *bus);
 
-/* A publish that has come while there is one: arrives when it is over. */
+/* A publish during an alarm: the broker reads it after the alarm. */
 void simbus_hold(struct simbus *bus, struct wire *w);
 
 /* ---- bus_wipe.c ---- */
 
-/* Its process has a connection: what it declares is there, if the broker has lost it. */
+/* The process has connected: the queues that it declares exist again if the broker had lost them.
+ * */
 void simlink_declare(struct simlink *link);
 
-/* Likewise a queue that somebody is about to use, and may declare. */
+/* The same for a queue that is about to be used, if its user may declare it. */
 void simqueue_declare(struct simqueue *q);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What becomes of a publish: where it goes, which faults strike it, how its sender hears of that
+ * Publishes: where they are routed, which faults strike them, and what outcome the sender gets
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,23 +13,23 @@
 #define DIRECT_REPLY "amq.rabbitmq.reply-to"
 #define HALF 500000       /* millionths */
 #define CONFIRM_MS 300000 /* see io/bus/bus.c */
-#define LONGEST 6         /* times that: see io/bus/bus_publisher.c */
+#define LONGEST 6         /* intervals; see io/bus/bus_publisher.c */
 #define NEVER INT64_MAX
 #define CLOSINGS 2 /* see io/bus/bus_publisher.c */
 
 /* ---- routing ---- */
 
-/* As the broker makes it: of a process, of which the node's name tells whose it is. */
+/* As the broker makes it: a process id, in which the name of the node contains the owner's. */
 static const char *direct_address(struct simlink *link)
 {
     static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    uint8_t process[3 * 16] = {131, 103, 115}; /* a term: a process, at a node of ... */
+    uint8_t process[3 * 16] = {131, 103, 115}; /* an Erlang term: a process at a node with ... */
     char text[sizeof(process) / 3 * 4 + 1];
     int atom = (int)sizeof(process) - 4 - 9;
 
     if (link->direct)
         return link->direct;
-    process[3] = (uint8_t)atom; /* ... a name so long */
+    process[3] = (uint8_t)atom; /* ... a name of this length */
     snprintf((char *)process + 4, (size_t)atom + 1, "%s@%0*d", link->name,
              atom - (int)strlen(link->name) - 1, 0);
     for (size_t i = 0; i < sizeof(process) / 3; i++) {
@@ -52,7 +52,7 @@ static struct simlink *direct_link(struct simbus *bus, const char *key)
     return NULL;
 }
 
-/* Return: the queue that a message goes to, NULL where none takes it. */
+/* Return: the queue that a message goes to; NULL: none takes it. */
 static struct simqueue *route(struct simbus *bus, const struct bus_message *m)
 {
     char name[256];
@@ -120,7 +120,7 @@ static void take_in_directly(struct simbus *bus, const struct bus_message *conte
     simlink_deliver(link, m, link->direct_source);
 }
 
-/* What the broker does with a message. */
+/* The broker takes a message or refuses it. */
 static enum bus_outcome broker_take(struct simbus *bus, struct publish *p,
                                     const struct bus_message *m)
 {
@@ -178,9 +178,9 @@ uint64_t simbus_publish_digest(const struct publish *p)
     return digest_number(digest_number(d, p->id), p->sent);
 }
 
-/* ---- confirms that do not come: as io/bus/bus_publisher.c has it ---- */
+/* ---- missing confirms, as in io/bus/bus_publisher.c ---- */
 
-/* Notes whom a confirm has passed over. */
+/* Marks the earlier publishes to the same place, whose confirms are still missing. */
 static void pass(struct simlink *link, const struct publish *confirmed)
 {
     link->heard = link->bus->t->now;
@@ -194,7 +194,7 @@ static void pass(struct simlink *link, const struct publish *confirmed)
     }
 }
 
-/* When the confirm of a message counts as missing, should none come before. */
+/* When the confirm of a message counts as missing if none comes before. */
 static int64_t missed_at(const struct simlink *link, const struct publish *p)
 {
     int64_t since = p->wired > link->held_up ? p->wired : link->held_up;
@@ -230,11 +230,11 @@ static void on_patience(struct event *e)
     }
 }
 
-static void mind_confirm(struct simlink *link, struct publish *p)
+static void expect_confirm(struct simlink *link, struct publish *p)
 {
     p->wired = link->bus->t->now;
     p->passed = false;
-    if (link->bus->faults->owed == 0 || heap_holds(&link->patience.node))
+    if (link->bus->faults->withheld == 0 || heap_holds(&link->patience.node))
         return;
     link->patience.fire = on_patience;
     link->patience.held_until = link->held_until;
@@ -276,17 +276,17 @@ static void confirm(struct simlink *link, struct publish *p, enum bus_outcome ou
     timeline_add(link->bus->t, &w->event, after + simbus_delay(link->bus));
 }
 
-/* How long the broker owes a confirm, and NEVER. Where the connection breaks before, or its process
- * ends, it does not come either. */
-static int64_t owes(struct simbus *bus, const struct wire *w)
+/* For how long the broker withholds a confirm; NEVER: for ever. It never comes if the connection
+ * breaks or the process ends. */
+static int64_t withholds(struct simbus *bus, const struct wire *w)
 {
-    if (!timeline_chance(bus->t, bus->faults->owed))
+    if (!timeline_chance(bus->t, bus->faults->withheld))
         return 0;
-    timeline_note(bus->t, FEATURE_CONFIRM_OWED);
+    timeline_note(bus->t, FEATURE_CONFIRM_LATE);
     tell(bus->t, "broker", "does not confirm to %s", w->link->name);
     if (timeline_chance(bus->t, bus->faults->never))
         return NEVER;
-    return timeline_between(bus->t, 1, bus->faults->owed_ms);
+    return timeline_between(bus->t, 1, bus->faults->withheld_ms);
 }
 
 static void name_draws(const struct wire *w, const struct bus_message *m)
@@ -310,7 +310,7 @@ void simbus_arrive(const struct wire *w, const struct bus_message *m)
     struct simbus *bus = w->link->bus;
     bool connected = w->link->epoch == w->epoch && w->link->up;
     enum bus_outcome outcome;
-    int64_t owed;
+    int64_t after;
 
     name_draws(w, m);
     if (connected && closes(bus, w->publish)) {
@@ -320,15 +320,15 @@ void simbus_arrive(const struct wire *w, const struct bus_message *m)
         w->link->callbacks->on_unconfirmed(w->link->ctx);
         return;
     }
-    /* what was on the wire when the connection broke has arrived, or has not */
+    /* A message that was on its way when the connection broke may have arrived. */
     if (!connected && timeline_chance(bus->t, HALF))
         return;
     outcome = broker_take(bus, w->publish, m);
     if (outcome == BUS_RETURNED && m->resent)
-        outcome = BUS_NACKED; /* what was sent before may have found a queue */
-    owed = connected ? owes(bus, w) : NEVER;
-    if (owed != NEVER)
-        confirm(w->link, w->publish, outcome, owed);
+        outcome = BUS_NACKED; /* the first copy may have found a queue */
+    after = connected ? withholds(bus, w) : NEVER;
+    if (after != NEVER)
+        confirm(w->link, w->publish, outcome, after);
 }
 
 static void on_sent(struct event *e)
@@ -370,7 +370,7 @@ void simlink_send(struct publish *p)
     }
     p->content.resent |= p->sent;
     p->sent = true;
-    mind_confirm(link, p);
+    expect_confirm(link, p);
     link->callbacks->on_send(link->ctx, &p->content);
     w = simbus_wire(link->bus, link, on_sent);
     w->publish = p;
@@ -400,7 +400,7 @@ static struct bus_message message_copy(struct simlink *link, const struct bus_me
     if (m->reply_to && strcmp(m->reply_to, DIRECT_REPLY) == 0)
         copy.reply_to = direct_address(link);
     if (copy.not_after)
-        copy.not_after -= link->clock; /* from the process's clock to everybody's */
+        copy.not_after -= link->clock; /* from the clock of the process to that of the world */
     return copy;
 }
 

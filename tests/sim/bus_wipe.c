@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Wiped: the broker has lost its data directory, and begins anew
+ * Wiped: the broker has lost its data directory and restarts
  *
- * All queues are gone with all that was in them, and so is what was sent and not read. Each queue
- * is there again once somebody connects who declares it.
+ * All queues are lost with their messages, and so are messages that were sent and not read. A queue
+ * exists again once a process that declares it connects.
  */
 #include <string.h>
 

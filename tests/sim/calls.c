@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Store calls: on their way, executed or not, answered or not, and what strikes the store
+ * Store calls: when they reach the store, whether they are executed and answered, and the store's
+ * faults
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,31 +11,32 @@
 #include "parts.h"
 
 #define HALF 500000  /* millionths */
-#define LOST_MS 2000 /* of what was done, when the store goes back: twice everysec */
+#define LOST_MS 2000 /* how much the store loses when it goes back: twice everysec */
 #define ROLLBACKS 3  /* of one world */
 #define JUMP_MS (3600 * INT64_C(1000))
-#define JUMPS_APART_MS 10000 /* the store remembers one jump, and may err where there are more */
+#define JUMPS_APART_MS 10000 /* the store remembers one jump; more at once may end leases early */
 
 enum fate {
     FATE_ANSWERED,
-    FATE_REFUSED,    /* an error, and nothing done */
+    FATE_REFUSED,    /* an error, and not executed */
     FATE_NEVER,      /* no answer, not executed */
     FATE_UNANSWERED, /* no answer, executed */
-    FATE_LATE,       /* no answer, executed long after */
+    FATE_LATE,       /* no answer, executed much later */
 };
 
 struct call {
     struct list link; /* in process.calls */
     struct list late; /* in world.late */
-    bool overtaken;   /* by one that was made after it: */
+    bool overtaken;   /* by a call that was made after it */
     int64_t made;
-    struct call *older; /* in world.unheard */
-    bool repeated;      /* it is one of those, and has been made again */
-    uint32_t epoch;     /* rollbacks before it was sent: none that comes later carries it out */
+    struct call *older; /* in world.unanswered */
+    bool repeated;      /* it is in that list, and was made again */
+    uint32_t
+        epoch; /* rollbacks when it was sent; a store that went back since does not execute it */
     struct event event; /* reaches the store */
     struct event back;  /* reaches the process */
     struct process *process;
-    uint64_t life;
+    uint64_t incarnation;
     uint64_t id;
     uint32_t partition;
     const char *function;
@@ -42,7 +44,7 @@ struct call {
     int n;
     uint32_t at; /* the grid's boundaries */
     enum fate fate;
-    bool lost; /* with its connection: unknown, whatever becomes of it */
+    bool lost; /* with its connection: its result is unknown */
     struct store_answer answer;
     bool heard;
 };
@@ -66,7 +68,7 @@ static void keep_answer(struct world *w, struct call *c, const struct store_answ
 
 static bool has_its_process(const struct call *c)
 {
-    return c->process->alive && c->process->life == c->life;
+    return c->process->alive && c->process->incarnation == c->incarnation;
 }
 
 static uint64_t call_digest(const struct call *c)
@@ -74,13 +76,13 @@ static uint64_t call_digest(const struct call *c)
     uint64_t d = digest_str(digest_str(DIGEST_INIT, c->process->name), c->function);
 
     d = digest_number(digest_number(d, c->id), c->fate);
-    d = digest_number(d, c->life);
+    d = digest_number(d, c->incarnation);
     for (int i = 0; i < c->n; i++)
         d = digest_bytes(d, c->args[i]);
     return d;
 }
 
-/* Whether it is about to read what kills it. */
+/* Whether it is about to read the result that kills it. */
 static bool dies_of(const struct call *c)
 {
     return c->answer.result == STORE_OK && strcmp(c->function, "suspect") == 0 &&
@@ -123,7 +125,7 @@ static void jump_clock(struct world *w)
     w->jumped = UINT32_MAX;
 }
 
-/* The job that it is about, or the first of them. */
+/* The job of the call, or the first of several. */
 static struct bytes job_of(const struct call *c)
 {
     struct ops_about about;
@@ -131,7 +133,7 @@ static struct bytes job_of(const struct call *c)
     return ops_about(c->function, c->args, c->n, 0, &about) ? about.job : BYTES_EMPTY;
 }
 
-/* Calls that are late, and come after one that was made later. */
+/* Calls that are late, and arrive after one that was made later. */
 static void note_overtaken(struct world *w, struct call *c)
 {
     list_foreach(l, &w->late) {
@@ -148,28 +150,28 @@ static bool is_same(const struct call *a, const struct call *b)
 {
     struct ops_about of_a, of_b;
 
-    return a->process == b->process && a->life == b->life && a->epoch == b->epoch &&
+    return a->process == b->process && a->incarnation == b->incarnation && a->epoch == b->epoch &&
            a->partition == b->partition && strcmp(a->function, b->function) == 0 &&
            ops_about(a->function, a->args, a->n, 0, &of_a) &&
            ops_about(b->function, b->args, b->n, 0, &of_b) && bytes_equal(of_a.job, of_b.job) &&
            of_a.step == of_b.step && bytes_equal(of_a.what, of_b.what);
 }
 
-/* A call that was executed without an answer is executed once more. */
+/* A call that was executed without an answer is executed again. */
 static void note_repeated(struct world *w, struct call *c)
 {
-    for (struct call *u = w->unheard; u; u = u->older)
+    for (struct call *u = w->unanswered; u; u = u->older)
         if (!u->repeated && is_same(u, c)) {
             u->repeated = true;
             grid_met(w->t, FAULT_DOUBLED, u->at);
         }
     if (c->fate == FATE_UNANSWERED && c->at) {
-        c->older = w->unheard;
-        w->unheard = c;
+        c->older = w->unanswered;
+        w->unanswered = c;
     }
 }
 
-/* What has struck it, by where it stands now that the store has executed it. */
+/* Notes the faults that have struck the call, now that its boundary is known. */
 static void note_executed(struct world *w, struct call *c, bool full)
 {
     grid_met(w->t, FAULT_CLOCK, c->at & w->jumped);
@@ -231,7 +233,7 @@ static void go_back(struct world *w)
 
     timeline_note(w->t, FEATURE_STORE_BACK);
     w->rollbacks++;
-    w->cleaning = 0; /* what had been ended may go on */
+    w->cleaning = 0; /* jobs that had ended may go on */
     w->run = effects_printf(&w->t->arena, "run %u", (unsigned)w->rollbacks);
     tell(w->t, "store", "loses %u calls", (unsigned)(all - calls));
     checker_goes_back(w->checker);
@@ -258,7 +260,7 @@ static void on_call(struct event *e)
         go_back(w);
     if (c->epoch != w->rollbacks)
         return;
-    /* what a process had sent when it died has reached the store, or has not */
+    /* A call that a process had sent when it died may have reached the store. */
     if (!has_its_process(c) && timeline_chance(w->t, HALF))
         return;
     if (w->t->now < w->store_gone_until)
@@ -329,7 +331,7 @@ void process_call(struct process *p, const struct effect *effect)
     int64_t delay = timeline_between(w->t, 0, w->faults.bus.delay_ms);
 
     c->process = p;
-    c->life = p->life;
+    c->incarnation = p->incarnation;
     c->id = effect->id;
     c->partition = effect->store.partition;
     c->function = effect->store.function; /* a literal */
@@ -343,7 +345,7 @@ void process_call(struct process *p, const struct effect *effect)
         checker_survived(w->checker, c->args[0], c->args[1]);
     c->epoch = w->rollbacks;
     c->event.fire = on_call;
-    c->event.lane = digest_number((uintptr_t)p, p->life);
+    c->event.lane = digest_number((uintptr_t)p, p->incarnation);
     list_append(&p->calls, &c->link);
     if (p->store_gone) {
         answer_unsent(c);
@@ -375,20 +377,20 @@ void process_call(struct process *p, const struct effect *effect)
 
 /* ---- a connection that is lost ---- */
 
-/* Return: false where the process has died of it. */
+/* Return: false if the process died of it. */
 static bool answer_unknown(struct process *p)
 {
     static const struct store_answer unknown = {.result = STORE_UNKNOWN};
-    uint64_t life = p->life;
+    uint64_t incarnation = p->incarnation;
 
-    while (p->alive && p->life == life && !list_empty(&p->calls)) {
+    while (p->alive && p->incarnation == incarnation && !list_empty(&p->calls)) {
         struct call *c = list_entry(p->calls.next, struct call, link);
 
         list_remove(&c->link);
         timeline_cancel(p->world->t, &c->back);
         role_answer(p, c->id, &unknown);
     }
-    return p->alive && p->life == life;
+    return p->alive && p->incarnation == incarnation;
 }
 
 static void on_store_lost(struct event *e)
@@ -399,7 +401,7 @@ static void on_store_lost(struct event *e)
         role_store_down(p);
 }
 
-/* What was asked for in between is unknown, too, before all else. */
+/* Calls made while there was no connection are unknown, too; the process hears that first. */
 static void on_reconnect(struct event *e)
 {
     struct process *p = container_of(e, struct process, reconnect);
@@ -410,7 +412,7 @@ static void on_reconnect(struct event *e)
     role_store_up(p);
 }
 
-/* What was sent first has reached the store, and the rest has not. */
+/* The first calls have reached the store, the later ones have not. */
 static void lose_calls(struct process *p)
 {
     struct timeline *t = p->world->t;
@@ -422,7 +424,7 @@ static void lose_calls(struct process *p)
         c->lost = true;
         timeline_cancel(t, &c->back);
         if (c->fate == FATE_LATE)
-            continue; /* wherever it is by now */
+            continue; /* wherever it is now */
         if (c->fate == FATE_ANSWERED)
             c->fate = FATE_UNANSWERED;
         reached = reached && timeline_chance(t, HALF);

@@ -8,16 +8,16 @@
 
 #include "grid.h"
 
-#define EVERY 32              /* calls that change nothing there, a job is compared */
-#define CROWD 50              /* jobs, from which on that is so for small ones */
-#define DUE_MANY 100          /* JOBS_PER_LOOK of supervisor.c */
+#define EVERY 32     /* a job is compared in full after so many calls that change nothing in it */
+#define CROWD 50     /* from so many jobs on that applies to small ones, too */
+#define DUE_MANY 100 /* JOBS_PER_LOOK of supervisor.c */
 #define FORGOTTEN_MANY 20     /* FORGET_JOBS */
-#define SEEN_MS 62000         /* a jump of the store's clock that also one who was not there sees */
-#define CLOCK_AHEAD_MS 300000 /* so far may a sender's clock be ahead of the store's */
-#define TOLD_AHEAD_MS 3000    /* by which a jump may be taken for a longer one than it was */
-#define LOST_MS 2000          /* of what was done, when the store goes back */
+#define SEEN_MS 62000         /* a longer jump is noticed also by a process that was not there */
+#define CLOCK_AHEAD_MS 300000 /* how far a sender's clock may be ahead of the store's */
+#define OVERESTIMATED_MS 3000 /* by which a jump may be overestimated */
+#define LOST_MS 2000          /* how much the store loses when it goes back */
 
-/* ---- life ---- */
+/* ---- setup ---- */
 
 struct checker *checker_new(struct timeline *t, struct simstore *store, const struct plan *plan)
 {
@@ -46,7 +46,7 @@ struct checker *checker_free(struct checker *c)
     HASH_CLEAR(hh, c->tokens);
     HASH_CLEAR(hh, c->undone);
     HASH_CLEAR(hh, c->orders);
-    HASH_CLEAR(hh, c->deadly);
+    HASH_CLEAR(hh, c->bad_messages);
     HASH_CLEAR(hh, c->survivors);
     effects_deinit(&c->scratch);
     return NULL;
@@ -77,7 +77,7 @@ static void set_ahead_for(struct checker *c, struct token *token, int64_t by)
     if (by < SEEN_MS)
         token->unseen += by;
     if (simstore_text(c->store, token->job->partition, "clock").len == 0)
-        token->ends = 0; /* nobody had looked at it yet */
+        token->ends = 0; /* no supervisor had inspected the partition yet */
 }
 
 static void set_back_for(struct token *token, int64_t was, int64_t by)
@@ -124,8 +124,8 @@ bool check_stepped_back(const struct checker *c, uint32_t partition)
     return c->backs[partition].on || (c->again && c->set_back);
 }
 
-/* After a look at a partition, or a sweep. */
-static void mind_clock(struct checker *c, uint32_t partition)
+/* After an expire or a sweep of a partition. */
+static void note_clock(struct checker *c, uint32_t partition)
 {
     struct step_back *b = &c->backs[partition];
     struct store_clock clock;
@@ -133,7 +133,7 @@ static void mind_clock(struct checker *c, uint32_t partition)
     if (c->again || (!b->on && c->ahead == 0))
         return;
     clock = check_clock(c, partition);
-    require(c, clock.by <= c->ahead + TOLD_AHEAD_MS,
+    require(c, clock.by <= c->ahead + OVERESTIMATED_MS,
             "L1 the store's clock is taken to have jumped %" PRId64 " ms, not %" PRId64, clock.by,
             c->ahead);
     b->noticed |= clock.back && clock.seen < b->seen;
@@ -143,7 +143,7 @@ static void mind_clock(struct checker *c, uint32_t partition)
     b->over = c->t->now;
 }
 
-/* ... and with the store that it was over. */
+/* A step back that was over may be known no more to a store that went back. */
 static void step_back_again(struct checker *c)
 {
     for (uint32_t p = 0; p < c->partitions; p++) {
@@ -160,7 +160,7 @@ struct store_clock check_clock(struct checker *c, uint32_t partition)
     struct store_clock clock = {0};
     int back = 0, swept = 0;
 
-    if (text.len > 0) /* which has a NUL behind it */
+    if (text.len > 0) /* a NUL follows the text */
         sscanf((const char *)text.data, "%" SCNd64 " %" SCNd64 " %d %" SCNd64 " %" SCNd64 " %d",
                &clock.seen, &clock.quiet, &back, &clock.jumped, &clock.by, &swept);
     clock.back = back > swept;
@@ -211,7 +211,7 @@ struct token_id {
     char text[WIRE_TOKEN_MAX + 1];
 };
 
-/* What a history says of a token, of @text that is one. */
+/* The id by which a history names a token. @text: the token. */
 static struct token_id id_of(struct bytes text)
 {
     struct effects fx = {0};
@@ -268,7 +268,7 @@ struct ending *check_ending_find(struct ending *list, uint64_t seq)
     return list;
 }
 
-bool check_is_owed(struct checker *c, const struct job *job, uint64_t seq)
+bool check_in_outbox(struct checker *c, const struct job *job, uint64_t seq)
 {
     const char *member = effects_printf(&c->scratch, "%s %" PRIu64, job->id, seq);
     int64_t at;
@@ -349,12 +349,12 @@ static void job_begin_again(struct checker *c, struct job *job)
     job->seq_before = was.seq;
 }
 
-/* What handlers did is known still where nothing that was recorded is gone. */
+/* The effects of handlers stay known if no record of the job is gone. */
 static void job_compare(struct job *job)
 {
     job->went_back |= job->seq != job->seq_before;
     for (uint32_t i = 0; i < job->w->n_steps && !job->went_back; i++)
-        job->steps[i].deeds = job->steps_before[i].deeds;
+        job->steps[i].effects_seen = job->steps_before[i].effects_seen;
 }
 
 void checker_goes_back(struct checker *c)
@@ -397,17 +397,17 @@ static bool now_and_then(struct job *job)
     return job->calls++ % EVERY == 0;
 }
 
-static void look_at(struct checker *c, struct job *job)
+static void inspect(struct checker *c, struct job *job)
 {
     check_read_history(c, job);
     check_compare(c, job, job->w->n_steps < BIG || job->retrying || now_and_then(job));
 }
 
-/* ... at those in a crowd to which nothing has happened only now and then. */
-static void glance_at(struct checker *c, struct job *job)
+/* In a crowd, a job to which nothing has happened is compared only now and then. */
+static void inspect_briefly(struct checker *c, struct job *job)
 {
     if (check_read_history(c, job) || HASH_COUNT(c->jobs) < CROWD || now_and_then(job))
-        look_at(c, job);
+        inspect(c, job);
 }
 
 static bool is_recorded_now(const struct checker *c, const struct token *token)
@@ -418,7 +418,8 @@ static bool is_recorded_now(const struct checker *c, const struct token *token)
     return false;
 }
 
-/* Whether there is room for a result is a matter of bytes; only the last variant has little. */
+/* Whether a result fits is a matter of bytes; only the last variant of the store functions has
+ * little room. */
 static void note_too_large(struct checker *c, enum ops_code code, const struct bytes *record)
 {
     if (code == OPS_DATA_FULL) {
@@ -483,7 +484,7 @@ static void called_record(struct checker *c, const struct bytes *args, int n,
         struct job *job = check_job_find(c, args[k + 1]);
 
         if (job)
-            look_at(c, job);
+            inspect(c, job);
     }
     all_recorded_were_used(c);
 }
@@ -497,15 +498,15 @@ static void called_settle_owed(struct checker *c, const struct bytes *args, int 
 
         if (job && !e)
             e = check_ending_find(job->alerts, seq);
-        if (!e || !e->owed)
+        if (!e || !e->in_outbox)
             continue;
-        require(c, e->told, "I11 %s: its notification was dropped, and never sent", job->id);
-        e->owed = false;
+        require(c, e->published, "I11 %s: its notification was settled, and never sent", job->id);
+        e->in_outbox = false;
     }
 }
 
-/* Of the token that is in flight: of another one nothing is kept, nor does a lease go by it.
- * @taken: its request left its queue. */
+/* The token must be in flight: for another one the store keeps nothing, and renews no lease.
+ * @taken: the request has left its queue. */
 static void called_renew(struct checker *c, struct job *job, struct bytes text, bool taken)
 {
     struct token *token = check_token_find(c, text);
@@ -515,14 +516,14 @@ static void called_renew(struct checker *c, struct job *job, struct bytes text, 
     timeline_note(c->t, taken ? FEATURE_REQUEST_TAKEN : FEATURE_LEASE_RENEWED);
     if (token) {
         token->taken |= taken;
-        token->told |= !taken;
+        token->reported |= !taken;
     }
-    look_at(c, job);
+    inspect(c, job);
 }
 
-/* Commands that turn the job come in the order in which they were issued, and not on what their
- * sender has not seen. That order counts where nothing changes, too, and not where one is refused.
- */
+/* Commands that turn a job must come in the order in which they were issued, and must not act on a
+ * state that their sender has not seen. A command that changes nothing counts in that order, one
+ * that is refused does not. */
 static void check_command(struct checker *c, struct job *job, const struct bytes *args,
                           struct bytes code)
 {
@@ -538,8 +539,8 @@ static void check_command(struct checker *c, struct job *job, const struct bytes
         return;
     require(c, issued_at >= job->ordered || superseded,
             "I6 %s: an overtaken command is carried out", job->id);
-    require(c, issued_at < job->ordered || !superseded, "I6 %s: refused, and was not overtaken",
-            job->id);
+    require(c, issued_at < job->ordered || !superseded,
+            "I6 %s: refused as overtaken, but it was not", job->id);
     if (bytes_is(code, "DONE") || bytes_is(code, "UNCHANGED"))
         job->ordered =
             issued_at < c->store_now + CLOCK_AHEAD_MS ? issued_at : c->store_now + CLOCK_AHEAD_MS;
@@ -550,7 +551,7 @@ static void called_steer(struct checker *c, struct job *job, const struct bytes 
 {
     if (!check_is_known(job, args[2]))
         check_command(c, job, args, answer->items[0]);
-    look_at(c, job);
+    inspect(c, job);
     if (check_is_known(job, args[2]))
         timeline_note(c->t, FEATURE_COMMAND_TWICE);
     if (bytes_is(answer->items[0], "SUPERSEDED"))
@@ -561,19 +562,19 @@ static void called_steer(struct checker *c, struct job *job, const struct bytes 
         job->commands[job->n_commands++ % COMMANDS_KEPT] = effects_text(&c->t->arena, args[2]);
 }
 
-static void look_at_partition(struct checker *c, uint32_t partition)
+static void inspect_partition(struct checker *c, uint32_t partition)
 {
-    mind_clock(c, partition);
+    note_clock(c, partition);
     for (struct job *job = c->jobs; job; job = job->hh.next)
         if (job->partition == partition && job->created && !job->settled) {
             if (simstore_hash(c->store, partition, job->keys.job) &&
                 simstore_field(c->store, "cursor").len > 0)
                 job->late_until = c->store_now + CONTINUED_MS;
-            glance_at(c, job);
+            inspect_briefly(c, job);
         }
 }
 
-static void look_for_forgotten(struct checker *c, uint32_t partition)
+static void inspect_forgotten(struct checker *c, uint32_t partition)
 {
     for (struct job *job = c->jobs; job; job = job->hh.next)
         if (job->partition == partition && job->settled)
@@ -582,7 +583,7 @@ static void look_for_forgotten(struct checker *c, uint32_t partition)
 
 void checker_died(struct checker *c)
 {
-    c->deaths++;
+    c->killed++;
 }
 
 static void called_submit(struct checker *c, struct job *job, const struct bytes *args,
@@ -596,16 +597,16 @@ static void called_submit(struct checker *c, struct job *job, const struct bytes
         job->digest = effects_text(&c->t->arena, args[1]);
     if (bytes_is(code, "ALREADY"))
         require(c, job->digest && bytes_is(args[1], job->digest),
-                "I10 %s: another job by its id is taken for it", job->id);
+                "I10 %s: another job under its id counts as the same", job->id);
     if (!bytes_is(code, "EXPIRED"))
         return;
     require(c, !job->created && by > 0 && by <= c->store_now,
-            "I1 %s: refused as too late, which it is not", job->id);
+            "I1 %s: refused as too late, but it is in time", job->id);
     job->refused = job->expired = true;
     timeline_note(c->t, FEATURE_SUBMIT_EXPIRED);
 }
 
-/* Of what a call mints that records nothing; NULL where it mints nothing. */
+/* The cause of the tokens minted by a call that records no reply; NULL: the call mints none. */
 static struct cause *cause_of(struct checker *c, struct job *job, const char *function,
                               const struct bytes *args, int n, const struct store_answer *answer)
 {
@@ -624,7 +625,7 @@ static struct cause *cause_of(struct checker *c, struct job *job, const char *fu
     return &order->led_to;
 }
 
-/* As many as a supervisor takes at a time, and there are more. */
+/* Notes that a call found as many jobs as a supervisor takes at a time, and that there are more. */
 static void note_many(struct checker *c, bool expired, const struct store_answer *answer)
 {
     if (expired && bytes_is(answer->items[2], "1") && check_number(answer->items[4]) >= DUE_MANY)
@@ -666,22 +667,22 @@ void checker_called(struct checker *c, int64_t store_now, uint32_t partition, co
     else if (strcmp(function, "settle_owed") == 0)
         called_settle_owed(c, args, n);
     else if (strcmp(function, "expire") == 0 || strcmp(function, "sweep") == 0)
-        look_at_partition(c, partition);
+        inspect_partition(c, partition);
     else if (strcmp(function, "suspect") == 0)
         check_suspect(c, partition, args, answer);
     else if (strcmp(function, "forget") == 0 && !bytes_is(answer->items[0], "0"))
-        look_for_forgotten(c, partition);
+        inspect_forgotten(c, partition);
     else if (job && strcmp(function, "steer") == 0 && job->created)
         called_steer(c, job, args, answer);
     else if (job)
-        look_at(c, job);
+        inspect(c, job);
     if (job && strcmp(function, "submit") == 0 && answer->n > 0)
         called_submit(c, job, args, answer->items[0]);
 }
 
 /* ---- at rest ---- */
 
-/* Held, or parked for good, and everything else waits for that or is done. */
+/* Held, or with steps parked for good, and every other step waits for those or is done. */
 static bool parked_for_good(struct checker *c, const struct job *job)
 {
     bool parked = *job->hold;
@@ -703,20 +704,20 @@ static bool parked_for_good(struct checker *c, const struct job *job)
     return parked;
 }
 
-static bool all_heard(const struct job *job)
+static bool all_received(const struct job *job)
 {
     for (const struct ending *e = job->last; e; e = e->older)
-        if (e->owed || (!e->heard && !e->excused))
+        if (e->in_outbox || (!e->received && !e->excused))
             return false;
     return true;
 }
 
-/* An alert that is owed still; NULL: none. */
-static const struct ending *untold(const struct job *job)
+/* An alert that is still in the outbox; NULL: none. */
+static const struct ending *unpublished_alert(const struct job *job)
 {
     const struct ending *e = job->alerts;
 
-    while (e && !e->owed)
+    while (e && !e->in_outbox)
         e = e->older;
     return e;
 }
@@ -726,18 +727,18 @@ bool checker_at_rest(struct checker *c)
     effects_reset(&c->scratch);
     for (struct job *job = c->jobs; job; job = job->hh.next)
         if (!(job->expired && !job->created) &&
-            (!job->created || !(job->accepted || job->expired) || !all_heard(job) || untold(job) ||
-             !(job->settled || parked_for_good(c, job))))
+            (!job->created || !(job->accepted || job->expired) || !all_received(job) ||
+             unpublished_alert(job) || !(job->settled || parked_for_good(c, job))))
             return false;
     return true;
 }
 
-void checker_told(struct checker *c)
+void checker_alerted(struct checker *c)
 {
     for (struct job *job = c->jobs; job; job = job->hh.next) {
-        const struct ending *e = untold(job);
+        const struct ending *e = unpublished_alert(job);
 
-        require(c, !e, "L3 %s: nobody was told of what stands at %" PRIu64, job->id, e->seq);
+        require(c, !e, "L3 %s: no alert was published at seq %" PRIu64, job->id, e->seq);
     }
 }
 
@@ -757,7 +758,7 @@ uint32_t checker_kept(const struct checker *c)
     return kept;
 }
 
-/* What belongs to no job. */
+/* Keys that belong to no job. */
 static bool is_lasting(struct bytes key)
 {
     static const char *const lasting[] = {"workflows", "defs",  "told",        "suspects",
@@ -771,8 +772,8 @@ static bool is_lasting(struct bytes key)
 
 static void require_lasting(void *ctx, struct bytes key)
 {
-    require((struct checker *)ctx, is_lasting(key), "M4 all jobs are forgotten, and there is %.*s",
-            (int)key.len, key.data);
+    require((struct checker *)ctx, is_lasting(key),
+            "M4 all jobs are forgotten, and the key %.*s is left", (int)key.len, key.data);
 }
 
 void checker_left(struct checker *c)
@@ -805,7 +806,7 @@ static void check_parked_step(struct checker *c, const struct job *job, uint32_t
                 "L1 %s: step %u parked for no reason", job->id, i);
 }
 
-/* Whether a change of this job waits that brings this definition: "6:change32:<digest>…". */
+/* Whether a change that waits in this job brings this definition: "6:change32:<digest>...". */
 static bool waits_for(struct checker *c, const struct job *job, const char *digest)
 {
     struct bytes text;
@@ -831,7 +832,7 @@ static void check_refs(struct checker *c, const struct job *job)
         require(c, users == 0, "I13 %s: its definition is gone", job->id);
         return;
     }
-    require(c, users > 0 || !job->forgotten, "I13 %s: nobody uses its definition any more",
+    require(c, users > 0 || !job->forgotten, "I13 %s: its definition is kept without a user",
             job->id);
     require(c, check_number(simstore_field(c->store, "refs")) == users,
             "I13 %s: definition has refs %s", job->id,
@@ -842,34 +843,34 @@ static void check_refs(struct checker *c, const struct job *job)
 
 void checker_end(struct checker *c)
 {
-    uint32_t owed = 0;
+    uint32_t in_outbox = 0;
 
     effects_reset(&c->scratch);
     for (struct job *job = c->jobs; job && !c->violated; job = job->hh.next) {
         check_read_history(c, job);
         check_compare(c, job, true);
-        check_books(c, job);
+        check_effect_ledger(c, job);
         for (uint32_t i = 0; i < job->w->n_steps; i++)
             check_parked_step(c, job, i);
         if (job->created)
             check_refs(c, job);
     }
     for (uint32_t p = 0; p < c->partitions; p++)
-        owed += simstore_zcard(c->store, p, "owed");
-    require(c, owed == 0, "I13 notifications owed at rest");
+        in_outbox += simstore_zcard(c->store, p, "owed");
+    require(c, in_outbox == 0, "I13 notifications in the outbox at rest");
 }
 
 void checker_describe(struct checker *c, FILE *out)
 {
     effects_reset(&c->scratch);
     for (struct job *job = c->jobs; job; job = job->hh.next) {
-        if (job->settled && all_heard(job) && job->accepted)
+        if (job->settled && all_received(job) && job->accepted)
             continue;
         fprintf(out, "job %s: %s%s%s%s, goes %s in turn %u, %u of %u steps in flight%s%s\n",
                 job->id, job->created ? "created" : "not created",
                 job->accepted ? ", accepted" : "", job->settled ? ", settled" : "",
-                all_heard(job) ? "" : ", not all heard", job->back ? "back" : "forward", job->turn,
-                job->flying, job->w->n_steps, *job->hold ? ", held: " : "", job->hold);
+                all_received(job) ? "" : ", not all received", job->back ? "back" : "forward",
+                job->turn, job->flying, job->w->n_steps, *job->hold ? ", held: " : "", job->hold);
         if (!simstore_hash(c->store, job->partition, job->keys.job))
             continue;
         fprintf(out, "  due %s cursor %s\n", (const char *)simstore_field(c->store, "due").data,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Checker: what must be true of a world, whatever strikes it
+ * Checker: the invariants of a world, whatever faults strike it
  *
- * Keeps a model of its own of every job, fed by the store's history, by what handlers did and by
- * what clients saw, and holds the store's records against it after every call. A violation begins
- * with the number of the promise that it breaks, in docs/RELIABILITY.md.
+ * The checker keeps its own model of every job, made from the store's history, the effects of
+ * handlers and what clients receive. After every call it compares the store's records with the
+ * model. A violation begins with the number of the promise that it breaks, in docs/RELIABILITY.md.
  */
 #pragma once
 
@@ -25,8 +25,7 @@
 
 struct checker;
 
-/* What every Submit carries: an input, a label with the id of its job, and where it belongs in a
- * trace. */
+/* What every Submit carries: an input, a label with the id of the job, and a trace context. */
 #define CHECKER_INPUT "input"
 #define CHECKER_LABEL "job"
 #define CHECKER_TRACE "00-%s-01"
@@ -34,113 +33,118 @@ struct checker;
 struct checker *checker_new(struct timeline *t, struct simstore *store, const struct plan *plan);
 struct checker *checker_free(struct checker *c);
 
-/* What was violated, NULL while nothing is. */
+/* The violation; NULL: none. */
 const char *checker_violation(const struct checker *c);
 
-/* Says that something is violated; only the first counts. */
+/* Reports a violation; only the first one counts. */
 void checker_fail(struct checker *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A job that a client is about to submit, not to begin before @start_at; takes a reference. */
+/* A client is about to submit this job, which must not begin before @start_at; takes a reference.
+ * */
 void checker_job(struct checker *c, const char *id, struct workflow *w, bool registered,
                  int64_t start_at, bool has_deadline);
 
-/* A store call has been executed, that of a process of this name; it is @heard as soon as that has
- * the answer. */
+/* A process of the name @by has executed a store call; *@heard becomes true when it has the answer.
+ * */
 void checker_called(struct checker *c, int64_t store_now, uint32_t partition, const char *function,
                     const struct bytes *args, int n, const struct store_answer *answer,
                     const char *by, const bool *heard);
 
-/* A client is about to submit another job by this id; or to send what cannot be read. */
+/* A client is about to submit another job under this id, or a body that cannot be decoded. */
 void checker_conflicts(struct checker *c, const char *id);
 void checker_unreadable(struct checker *c, struct bytes body);
 
 /* A scheduler was killed. */
 void checker_died(struct checker *c);
-/* ... was not lost over a message that it had begun, and is about to say so. */
-void checker_survived(struct checker *c, struct bytes digest, struct bytes life);
+/* This incarnation of a scheduler is about to report that it was not lost over a message it had
+ * begun. */
+void checker_survived(struct checker *c, struct bytes digest, struct bytes incarnation);
 
 /* The broker has taken or refused a message. */
 void checker_published(struct checker *c, const struct bus_message *m, enum bus_outcome outcome,
                        bool lost);
 
-/* ... has sent it to a consumer. */
+/* The broker has delivered it to a consumer. */
 void checker_delivered(struct checker *c, const struct bus_message *m);
 
-/* ... has lost one that it had taken, with the queue. What that has caused already, where it was
- * @delivered, is left to a lease. */
+/* The broker has lost a message with its queue. @delivered: it had been delivered; the effects that
+ * it had by then are left to a lease. */
 void checker_dropped(struct checker *c, const struct bus_message *m, bool delivered);
 
-/* A scheduler acknowledges a delivery of this link. What the delivery caused must have been done,
- * or another copy of it must be left to cause it. */
+/* A scheduler acknowledges a delivery of this link. The effects of the delivery must have happened,
+ * or another copy of it must be there to cause them. */
 void checker_acked(struct checker *c, int64_t store_now, const struct simlink *link,
                    const struct bus_delivery *d);
 
 /* Whether a message was put into drover.dead. */
 bool checker_given_up(struct checker *c, struct bytes body);
 
-/* An agent begins a dispatch, or says so. */
+/* An agent begins a dispatch, or reports so. */
 void checker_begun(struct checker *c, const char *token);
-/* An agent is about to say so of a request that it had on this connection, or on an earlier one. */
+/* An agent is about to report that it has begun a request of this connection, or of an earlier one.
+ * */
 void checker_says_begun(struct checker *c, const char *token, uint64_t agent);
 /* On this connection an agent acknowledges a copy of the request, or gives it back. */
 void checker_handed_in(struct checker *c, const char *token, uint64_t agent, bool acknowledged);
-/* ... what it had on an earlier connection: of what it has told then it may give back another copy.
- */
+/* An agent acknowledges a delivery of an earlier connection: it may now give back another copy of a
+ * request for which it has reported Progress. */
 void checker_handed_in_nothing(struct checker *c, uint64_t agent);
 /* A handler begins. */
 void checker_run(struct checker *c, const Drover__V1__StepRequest *request, int64_t lease_left);
-/* ... takes effect, under the key of its token. Return: false where it must not: what it is about
- * to do was taken back already, or somebody has said that it will never be. */
+/* A handler takes effect, under the key of its token. Return: false if it must not: its work was
+ * already taken back, or an agent has said that it will never take effect. */
 bool checker_act(struct checker *c, const char *token);
-/* ... says that no run of this key took effect, and none of this attempt or an earlier one will.
- * Return: false where that is not true. */
+/* A handler says that no run of this key took effect, and that none of this attempt or an earlier
+ * one will. Return: false if that is not true. */
 bool checker_did_nothing(struct checker *c, const char *token);
 
-/* An agent is about to say something with this token that nobody did. */
+/* An agent is about to send a false reply with this token. */
 void checker_lied(struct checker *c, const char *token);
 
-/* What a client hears. */
+/* What a client receives. */
 void checker_receipt(struct checker *c, const Drover__V1__Receipt *m);
 void checker_event(struct checker *c, const Drover__V1__JobEvent *m);
 void checker_status(struct checker *c, const Drover__V1__JobStatus *m);
-/* ... from which entry on it has asked. */
+/* @from: the number from which on it has asked. */
 void checker_history(struct checker *c, const char *id, uint64_t from, const Drover__V1__Answer *m);
 
-/* A client begins to ask which jobs there are; then what it hears, page by page, each of @most. */
+/* checker_list() begins a ListJobs of a client; checker_listed() takes its answers, page by page,
+ * each of @most jobs. */
 struct checker_list;
 struct checker_list *checker_list(struct checker *c);
 void checker_listed(struct checker *c, struct checker_list *list, uint32_t most,
                     const Drover__V1__Answer *m);
 
-/* The store's clock showed @was, and has been set. Where it steps back bounds are no bounds until
- * somebody has seen to it, and sweeps may find that. */
+/* The store's clock, which showed @was, has been set. After a step back the bounds in `due` may be
+ * wrong until a supervisor has noticed it, and sweeps may find that. */
 void checker_clock_set(struct checker *c, int64_t was, int64_t by);
 
-/* The store has gone back in time: its model begins anew, and the calls that were left are told
- * again in between. What is known from outside (effects, what was published and heard) stays. */
+/* checker_goes_back(): the store has gone back in time. The model begins anew, and the calls that
+ * are left are reported again until checker_went_back(). What is known from outside the store
+ * stays: the effects of handlers, and what was published and received. */
 void checker_goes_back(struct checker *c);
 void checker_went_back(struct checker *c);
 
-/* Whether a job was recorded, and is gone since. */
+/* Whether a job was recorded and is lost. */
 bool checker_lost(struct checker *c, const char *id);
 
-/* Whether a job is deleted, its retention being over. */
+/* Whether a job was deleted after its retention. */
 bool checker_forgot(struct checker *c, const char *id);
 
-/* True when nothing will happen any more by itself: every job has settled or is parked for good,
- * and nothing is owed. */
+/* True if nothing will happen any more by itself: every job has settled or is parked for good, and
+ * the outbox is empty. */
 bool checker_at_rest(struct checker *c);
-/* Who looks after jobs knows by now of every step that stands parked. */
-void checker_told(struct checker *c);
-/* Jobs that are not deleted, as their retention is not over. */
+/* By now there must be an alert for every parked step. */
+void checker_alerted(struct checker *c);
+/* The number of jobs that are not deleted, as their retention is not over. */
 uint32_t checker_kept(const struct checker *c);
-/* Where there are none: nothing of them is left. */
+/* If there are no jobs, no key of them may be left. */
 void checker_left(struct checker *c);
 /* Calls fn for each job that is parked for good. */
 void checker_parked(struct checker *c, void (*fn)(void *ctx, const char *job), void *ctx);
 
-/* Everything that can be checked at rest. */
+/* Checks everything that can be checked at rest. */
 void checker_end(struct checker *c);
 
-/* One line on each job that has not settled. */
+/* One line for each job that has not settled. */
 void checker_describe(struct checker *c, FILE *out);

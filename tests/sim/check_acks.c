@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is acknowledged, and whether all has been done by then that it is to lead to
+ * Acknowledgements, and whether by then all effects of the acknowledged message have happened
  *
- * The store has been asked, and the requests that its answer told of have reached the broker, or
- * somebody is left to send them: another copy of the message, or a lease where that is the bargain.
+ * The store call must have been made, and the requests in its answer must have reached the broker;
+ * or something else must be left that will send them: another copy of the message, or a lease where
+ * the design allows that.
  */
 #include "check_model.h"
 
@@ -11,7 +12,7 @@
 
 #include "scheduler/scheduler.h"
 
-/* ---- what leads to what ---- */
+/* ---- causes ---- */
 
 struct order *check_order_of(struct checker *c, const struct job *job, struct bytes id)
 {
@@ -61,21 +62,21 @@ void check_leave_to_lease(struct checker *c, const struct wire_message *m)
         check_order_of(c, job, bytes_str(m->control->command_id))->given_up = true;
 }
 
-/* ---- what has followed ---- */
+/* ---- requests that must have been sent ---- */
 
 struct acked {
     const struct simlink *link;
     const struct bus_delivery *delivery;
     const struct job *job;
-    const struct token *of; /* what it ends the flight of; NULL: none */
-    bool came_back;         /* as nobody took it: what is said of that twice is late */
-    const char *copy;       /* what stands in every copy of it */
-    const uint32_t *first;  /* steps that a repeated call has sent again in the first turn ... */
-    uint32_t n_first;       /* ... so many */
+    const struct token *of; /* the dispatch that the message ends; NULL: none */
+    bool came_back;         /* the request was not taken: a second copy of that message is late */
+    const char *copy;       /* text that every copy of the message contains */
+    const uint32_t *first;  /* steps that a repeated call has sent again in the first turn, */
+    uint32_t n_first;       /* so many */
 };
 
-/* Whether it was minted when this delivery was there, and so perhaps for it: not for an earlier
- * copy. */
+/* Whether the token was minted after this delivery arrived, and so perhaps because of it, not of an
+ * earlier copy. */
 static bool is_since(const struct checker *c, const struct acked *a, const struct token *token)
 {
     int64_t since = c->t->now - simlink_held(a->link, a->delivery->handle);
@@ -83,10 +84,10 @@ static bool is_since(const struct checker *c, const struct acked *a, const struc
     return !a->delivery->redelivered && token->at >= since;
 }
 
-/* Whether it was minted for another copy: nobody had this one before, and whoever has it did not
- * mint it. That is for the holder of the other copy to send, or for whoever has that copy after
- * him; and for its lease, where the call that minted it came later than that copy was
- * acknowledged, after an answer to the same call made again. */
+/* Whether the token was minted for another copy: this one was not redelivered, and the process that
+ * has it did not mint the token. The request is then to be sent by the process that has the other
+ * copy, or by the next one that gets that copy. It is left to its lease if the call that minted it
+ * came after that copy was acknowledged, following the answer to an identical call. */
 static bool is_of_another_copy(const struct checker *c, const struct acked *a,
                                const struct token *token)
 {
@@ -94,17 +95,18 @@ static bool is_of_another_copy(const struct checker *c, const struct acked *a,
            (strcmp(token->by, a->link->name) != 0 || !is_since(c, a, token));
 }
 
-/* Whether the store went back while the delivery was there: what its call was told then is gone,
- * and what stands there now was minted for another copy. */
+/* Whether the store went back while the delivery was there: what its call was told before is gone,
+ * and what the store has now was minted for another copy. */
 static bool is_from_before(const struct checker *c, const struct acked *a)
 {
     return c->went_back && c->t->now - simlink_held(a->link, a->delivery->handle) < c->went_back_at;
 }
 
-/* Whether the call that a second delivery leads to tells of it once more: it goes through so many
- * steps, and leaves more to their leases. So it does where the step itself was sent again since: it
- * is late then, for all that can be told. */
-static bool is_told_again(const struct checker *c, const struct acked *a, const struct token *token)
+/* Whether the call for a second delivery returns this token again. It goes through the steps of one
+ * budget, and leaves more to their leases. It also does so if the step itself was sent again since:
+ * the delivery then looks late. */
+static bool is_answered_again(const struct checker *c, const struct acked *a,
+                              const struct token *token)
 {
     uint32_t n = a->n_first < c->budget ? a->n_first : c->budget;
 
@@ -118,23 +120,24 @@ static bool is_told_again(const struct checker *c, const struct acked *a, const 
     return (a->job->turn > 1 || !a->first) && a->job->w->n_steps <= c->budget;
 }
 
-/* By the store's clock, as it is or was before it stepped back, or by that of the sender, who was
- * told how long it had when the token was minted. */
+/* Too late by the store's clock, as it is or was before it stepped back, or by that of the sender,
+ * which was told how long the request may wait when the token was minted. */
 static bool is_too_late(const struct checker *c, const struct token *token)
 {
     return token->wait_until <= c->store_now || token->too_late || token->wait_ends <= c->t->now;
 }
 
-/* Whether whoever acknowledges this delivery has made the call that minted it, and has the answer:
- * when the delivery was there, not for another copy. */
-static bool is_told_of(const struct checker *c, const struct acked *a, const struct token *token)
+/* Whether the process that acknowledges this delivery has made the call that minted the token, has
+ * its answer, and made it after the delivery arrived, not for another copy. */
+static bool is_known_to_holder(const struct checker *c, const struct acked *a,
+                               const struct token *token)
 {
     return token->heard && *token->heard && strcmp(token->by, a->link->name) == 0 &&
            is_since(c, a, token);
 }
 
-/* Whether it was sent once more, and the job has turned since: no copy that has waited in a
- * scheduler is sent, and it is not withdrawn, as another one may be in a queue. */
+/* Whether the request was sent once more and the job has turned since: no copy that waits in a
+ * scheduler is sent, and the token is not withdrawn, as another copy may be in a queue. */
 static bool is_left_to_its_lease(const struct checker *c, const struct job *job,
                                  const struct token *token)
 {
@@ -146,28 +149,28 @@ static bool is_left_to_its_lease(const struct checker *c, const struct job *job,
            check_is_token(token, simstore_field(c->store, copy));
 }
 
-/* Whether somebody waits for a request that nobody has sent. */
-static bool is_waited_for(const struct checker *c, const struct acked *a, const struct token *token)
+/* Whether the request of this token still has to be sent, and nothing is left that will send it. */
+static bool must_be_sent(const struct checker *c, const struct acked *a, const struct token *token)
 {
     const struct job *job = a->job;
 
     if (token->step >= job->w->n_steps || job->steps[token->step].flying != token)
         return false;
-    if (job->ending || *job->hold) /* sends nothing */
+    if (job->ending || *job->hold) /* the job sends nothing */
         return false;
     if (token->published || is_too_late(c, token) || is_left_to_its_lease(c, job, token))
         return false;
-    return is_told_of(c, a, token) || is_told_again(c, a, token);
+    return is_known_to_holder(c, a, token) || is_answered_again(c, a, token);
 }
 
-/* Whether it is gone before anybody took it: then whoever sent it sends another. */
+/* Whether the dispatch has ended before an agent took it: then its sender sends another one. */
 static bool has_come_back(const struct token *token)
 {
     return token->ended_by == OP_UNSENT || token->ended_by == OP_UNROUTABLE ||
            token->ended_by == OP_REFUSED;
 }
 
-/* What somebody is left to wait for; NULL: nothing. */
+/* A token whose request still has to be sent; NULL: none. */
 static const struct token *missing(const struct checker *c, const struct acked *a,
                                    const struct cause *cause)
 {
@@ -178,7 +181,7 @@ static const struct token *missing(const struct checker *c, const struct acked *
     for (const struct token *token = cause->minted; token && !found; token = token->older) {
         if (has_come_back(token) && is_since(c, a, token))
             found = missing(c, &came_back, &token->led_to);
-        else if (is_waited_for(c, a, token) &&
+        else if (must_be_sent(c, a, token) &&
                  !simlink_other_copy(a->link, a->delivery->handle, a->copy, token->by, token->at))
             found = token;
     }
@@ -205,7 +208,7 @@ static void acked_submit(struct checker *c, const struct acked *a, const Drover_
 
     if (!job)
         return;
-    require(c, job->told, "I1 %s: acknowledged, and nobody was told", job->id);
+    require(c, job->receipted, "I1 %s: acknowledged, and no Receipt was sent", job->id);
     require(c, job->created || job->refused || job->lost,
             "I1 %s: acknowledged before it was recorded", job->id);
     of.job = job;
@@ -216,7 +219,7 @@ static void acked_submit(struct checker *c, const struct acked *a, const Drover_
         require_followed(c, &of, &job->submitted);
 }
 
-/* @text: the token, as the message has it. */
+/* @text: the token as in the message. */
 static void acked_record(struct checker *c, const struct acked *a, const struct token *token,
                          const char *text)
 {
@@ -265,8 +268,8 @@ static bool names_the_same(const struct drive *drive, const Drover__V1__Recover 
     return drive->n_steps == n && memcmp(drive->steps, m->steps, n * sizeof(*m->steps)) == 0;
 }
 
-/* A call that this delivery led to, as far as can be told: nobody else's, nor an earlier one; from
- * @drive on. */
+/* A call that this delivery led to, as far as the checker can tell, not that of another process or
+ * an earlier one; searches from @drive on. */
 static const struct drive *drive_of(const struct checker *c, const struct acked *a,
                                     const Drover__V1__Recover *m, const struct drive *drive)
 {
@@ -279,8 +282,8 @@ static const struct drive *drive_of(const struct checker *c, const struct acked 
     return drive && drive->at >= since ? drive : NULL;
 }
 
-/* Where there are several calls one of them was for this delivery, and others for work left over or
- * for another Recover of the same steps. */
+/* Of several calls one was for this delivery; the others were for work left over, or for another
+ * Recover of the same steps. */
 static void acked_recover(struct checker *c, const struct acked *a, const Drover__V1__Recover *m)
 {
     const struct drive *drive = drive_of(c, a, m, a->job->drives);
@@ -295,8 +298,8 @@ static void acked_recover(struct checker *c, const struct acked *a, const Drover
 
 static void require_answer(struct checker *c, const struct acked *a, const char *id)
 {
-    require(c, check_order_of(c, a->job, bytes_str(id))->told,
-            "I1 %s: %s was acknowledged, and nobody was told", a->job->id, id);
+    require(c, check_order_of(c, a->job, bytes_str(id))->answered,
+            "I1 %s: %s was acknowledged, and no Answer was sent", a->job->id, id);
 }
 
 static void acked_command(struct checker *c, const struct acked *a, const char *id)
@@ -310,9 +313,8 @@ static void acked_command(struct checker *c, const struct acked *a, const char *
         require_followed(c, a, &order->led_to);
 }
 
-/* A notification that is asked for stays owed until it is sent; lists and histories nobody asks for
- * here.
- */
+/* A notification that a Notify asks for stays in the outbox until it is sent. Lists and histories
+ * must not be answered. */
 static void acked_control(struct checker *c, const struct acked *a, const Drover__V1__Control *m)
 {
     struct acked of = *a;
@@ -363,21 +365,21 @@ void checker_acked(struct checker *c, int64_t store_now, const struct simlink *l
         [SCHEDULER_CONTROL] = WIRE_CONTROL,
         [SCHEDULER_EXPIRED] = WIRE_REQUESTS,
     };
-    const struct deadly *deadly = check_deadly(c, d->body);
+    const struct bad_message *bad = check_bad_message(c, d->body);
     const struct acked a = {.link = link, .delivery = d};
     CLEANUP(wire_free) struct wire_message m = {0};
 
     if (c->violated)
         return;
     if (c->liars && d->source == SCHEDULER_REPLIES && check_is_broken(d->body))
-        require(c, deadly && (deadly->put_aside || deadly->dead),
-                "I1 what cannot be read is acknowledged, and was not put aside");
-    if (deadly && deadly->unreadable)
-        require(c, deadly->put_aside || deadly->dead,
-                "I1 what cannot be read is acknowledged, and was not put aside");
+        require(c, bad && (bad->put_aside || bad->dead),
+                "I1 a message that cannot be decoded is acknowledged, and is no dead letter");
+    if (bad && bad->unreadable)
+        require(c, bad->put_aside || bad->dead,
+                "I1 a message that cannot be decoded is acknowledged, and is no dead letter");
     if (wire_decode(types[d->source], d->body, NULL, &m, NULL))
         return;
-    if (deadly && deadly->dead) {
+    if (bad && bad->dead) {
         check_leave_to_lease(c, &m);
         return;
     }

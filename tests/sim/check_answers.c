@@ -8,7 +8,7 @@
 
 #define WORD_MAX 63
 
-/* "7 1700000000123 dispatched 2 1 2.9f…", as the store keeps it. */
+/* Such as "7 1700000000123 dispatched 2 1 2.9f...", as the store keeps it. */
 struct kept {
     uint64_t seq;
     int64_t at;
@@ -36,14 +36,14 @@ static bool is_of_dispatch(const char *event)
     return false;
 }
 
-/* Of a job that has migrated, the names of steps may be those of another version. */
+/* If the job has migrated the names of steps may be those of another version. */
 static void check_entry(struct checker *c, const struct job *job, const Drover__V1__HistoryEntry *m,
                         const struct kept *kept)
 {
     uint64_t step = check_number(bytes_str(kept->step));
 
     require(c, m->seq == kept->seq && m->at == kept->at && strcmp(m->event, kept->event) == 0,
-            "history of %s tells of '%s' at %" PRIu64 ", not of '%s'", job->id, m->event, m->seq,
+            "history of %s has '%s' at %" PRIu64 ", not of '%s'", job->id, m->event, m->seq,
             kept->event);
     if (!is_of_dispatch(kept->event))
         return;
@@ -62,10 +62,10 @@ void checker_history(struct checker *c, const char *id, uint64_t from, const Dro
 {
     const struct job *job = check_job_find(c, bytes_str(id));
     uint32_t length;
-    uint64_t last, first = from; /* or later, where those before were too old to be kept */
+    uint64_t last, first = from; /* or later, if older entries were not kept */
 
     if (!job || job->went_back || job->forgotten || c->violated)
-        return; /* it may be of before */
+        return; /* the answer may be of before that */
     require(c, job->created, "I10 history of %s", id);
     effects_reset(&c->scratch);
     length = simstore_list(c->store, job->partition, job->keys.hist);
@@ -78,24 +78,24 @@ void checker_history(struct checker *c, const char *id, uint64_t from, const Dro
 
         first = i == 0 && e->seq > from && e->seq + length <= last + 1 ? e->seq : first;
         require(c, e->seq == first + i && e->seq <= last,
-                "history of %s tells of entry %" PRIu64 " of %" PRIu64, job->id, e->seq, last);
+                "history of %s has entry %" PRIu64 " of %" PRIu64, job->id, e->seq, last);
         if (c->violated || last - e->seq >= length)
-            continue; /* it is too old to be kept, since that was read */
+            continue; /* it is no longer kept */
         kept = kept_read(c, simstore_entry(c->store, (uint32_t)(last - e->seq)));
         check_entry(c, job, e, &kept);
     }
 }
 
-/* ---- which jobs there are ---- */
+/* ---- lists of jobs ---- */
 
-/* One walk through all pages. */
+/* A ListJobs through all pages. */
 struct checker_list {
-    int64_t created; /* of the last job that was told */
-    const char *id;  /* likewise; NULL: none was */
+    int64_t created; /* of the last job in the answer */
+    const char *id;  /* of that job; NULL: none */
     struct expected {
         struct expected *older;
-        const struct job *job; /* was there when it began */
-        bool told;
+        const struct job *job; /* existed when the list began */
+        bool listed;
     } * expected;
 };
 
@@ -115,7 +115,7 @@ struct checker_list *checker_list(struct checker *c)
     return list;
 }
 
-/* Newest first, of one moment the greatest id first. */
+/* Newest first; of one millisecond the greatest id first. */
 static void check_order(struct checker *c, struct checker_list *list,
                         const Drover__V1__JobStatus *m)
 {
@@ -127,14 +127,14 @@ static void check_order(struct checker *c, struct checker_list *list,
     list->id = timeline_str(c->t, m->job_id);
 }
 
-static void note_told(struct checker_list *list, const char *id)
+static void note_listed(struct checker_list *list, const char *id)
 {
     for (struct expected *e = list->expected; e; e = e->older)
-        e->told |= strcmp(e->job->id, id) == 0;
+        e->listed |= strcmp(e->job->id, id) == 0;
 }
 
-/* The last page, and all must have been told. Not where they may be more than one call looks at,
- * and of one millisecond: which 250 of a partition never are. */
+/* After the last page all jobs must have been listed. An exception are lists where more jobs than
+ * one call reads may be of one millisecond; the 250 jobs of a partition never are. */
 static bool ends(const struct checker *c, const Drover__V1__Answer *m)
 {
     return !*m->next && !c->went_back && HASH_COUNT(c->jobs) <= c->budget;
@@ -147,8 +147,8 @@ void checker_listed(struct checker *c, struct checker_list *list, uint32_t most,
     for (size_t i = 0; i < m->n_jobs && !c->went_back; i++) {
         checker_status(c, m->jobs[i]);
         check_order(c, list, m->jobs[i]);
-        note_told(list, m->jobs[i]->job_id);
+        note_listed(list, m->jobs[i]->job_id);
     }
     for (const struct expected *e = list->expected; e && ends(c, m); e = e->older)
-        require(c, e->told || e->job->forgotten, "%s is not listed", e->job->id);
+        require(c, e->listed || e->job->forgotten, "%s is not listed", e->job->id);
 }

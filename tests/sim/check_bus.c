@@ -6,27 +6,27 @@
 
 #include "scheduler/scheduler.h"
 
-/* ---- what kills ---- */
+/* ---- poison messages ---- */
 
-struct deadly *check_deadly(struct checker *c, struct bytes body)
+struct bad_message *check_bad_message(struct checker *c, struct bytes body)
 {
     char digest[ID_DIGEST_LEN + 1];
-    struct deadly *deadly;
+    struct bad_message *bad;
 
     id_digest(body, digest);
-    HASH_FIND_STR(c->deadly, digest, deadly);
-    return deadly;
+    HASH_FIND_STR(c->bad_messages, digest, bad);
+    return bad;
 }
 
-static const char *survivor_of(struct checker *c, struct bytes digest, struct bytes life)
+static const char *survivor_of(struct checker *c, struct bytes digest, struct bytes incarnation)
 {
     return effects_printf(&c->scratch, "%.*s%.*s", (int)digest.len, (const char *)digest.data,
-                          (int)life.len, (const char *)life.data);
+                          (int)incarnation.len, (const char *)incarnation.data);
 }
 
-void checker_survived(struct checker *c, struct bytes digest, struct bytes life)
+void checker_survived(struct checker *c, struct bytes digest, struct bytes incarnation)
 {
-    const char *of = survivor_of(c, digest, life);
+    const char *of = survivor_of(c, digest, incarnation);
     struct survivor *survivor;
 
     HASH_FIND_STR(c->survivors, of, survivor);
@@ -37,53 +37,53 @@ void checker_survived(struct checker *c, struct bytes digest, struct bytes life)
     HASH_ADD_STR(c->survivors, of, survivor);
 }
 
-/* Of those in "<time> <life> …" that are noted besides @self. What a survivor says may come too
- * late, and what he has begun may be noted after that. */
-static uint32_t lost_lives(struct checker *c, struct bytes digest, struct bytes noted,
-                           struct bytes self)
+/* The incarnations noted in "<time> <incarnation> ..." besides @self. The report of one that was
+ * not lost may come too late, and it may begin another copy after that. */
+static uint32_t lost_incarnations(struct checker *c, struct bytes digest, struct bytes noted,
+                                  struct bytes self)
 {
     char *text = effects_text(&c->scratch, noted), *rest = NULL;
     uint32_t lost = 0;
 
     (void)strtok_r(text, " ", &rest);
-    for (char *life; (life = strtok_r(NULL, " ", &rest));) {
-        const char *of = survivor_of(c, digest, bytes_str(life));
+    for (char *incarnation; (incarnation = strtok_r(NULL, " ", &rest));) {
+        const char *of = survivor_of(c, digest, bytes_str(incarnation));
         struct survivor *survivor;
 
         HASH_FIND_STR(c->survivors, of, survivor);
-        lost += !survivor && !bytes_is(self, life);
+        lost += !survivor && !bytes_is(self, incarnation);
     }
     return lost;
 }
 
-/* From the third one on it is given up: as many schedulers were killed as seem to have died of it,
- * or were, each with this one begun. */
+/* A message is given up when a third incarnation begins it: as many schedulers must have been
+ * killed as seem to have died of it, each after it had begun the message. */
 void check_suspect(struct checker *c, uint32_t partition, const struct bytes *args,
                    const struct store_answer *answer)
 {
     struct bytes digest = args[0];
-    struct deadly *deadly;
+    struct bad_message *bad;
 
     if (!bytes_is(args[2], "begin") || check_number(answer->items[0]) < 3 ||
         !simstore_hash(c->store, partition, "suspects"))
         return;
     require(c,
-            lost_lives(c, digest, simstore_field(c->store, effects_text(&c->scratch, digest)),
-                       args[1]) <= c->deaths,
-            "given up, and nobody has died of it");
-    HASH_FIND(hh, c->deadly, digest.data, digest.len, deadly);
-    if (deadly)
+            lost_incarnations(c, digest,
+                              simstore_field(c->store, effects_text(&c->scratch, digest)),
+                              args[1]) <= c->killed,
+            "given up, and no scheduler has died of it");
+    HASH_FIND(hh, c->bad_messages, digest.data, digest.len, bad);
+    if (bad)
         return;
-    deadly = timeline_alloc(c->t, sizeof(*deadly));
-    snprintf(deadly->digest, sizeof(deadly->digest), "%.*s", (int)digest.len,
-             (const char *)digest.data);
-    HASH_ADD_STR(c->deadly, digest, deadly);
+    bad = timeline_alloc(c->t, sizeof(*bad));
+    snprintf(bad->digest, sizeof(bad->digest), "%.*s", (int)digest.len, (const char *)digest.data);
+    HASH_ADD_STR(c->bad_messages, digest, bad);
 }
 
 /* ---- the bus ---- */
 
-/* What is for routing, and for people, says what the body says; and nothing lets the broker lose
- * it. */
+/* The properties, which are for routing and for people, must agree with the body; and no property
+ * may let the broker lose the message. */
 static void check_properties(struct checker *c, const struct bus_message *m,
                              const struct token *token, bool alone)
 {
@@ -94,7 +94,7 @@ static void check_properties(struct checker *c, const struct bus_message *m,
             token->job->id);
     require(c, strcmp(m->key, actor) == 0, "I10 %s: a request for step %u goes out to %s",
             token->job->id, token->step, m->key);
-    require(c, alone || token->attempt == 1, "M2 %s: another try of step %u travels with others",
+    require(c, alone || token->attempt == 1, "M2 %s: another try of step %u is in a batch",
             token->job->id, token->step);
     require(c,
             alone ? strcmp(m->job, token->job->id) == 0 && strcmp(m->step, step->name) == 0 &&
@@ -110,7 +110,7 @@ static void published_requests(struct checker *c, const struct bus_message *m,
     CLEANUP(wire_free) struct wire_message body = {0};
 
     if (wire_decode(WIRE_REQUESTS, m->body, NULL, &body, NULL)) {
-        checker_fail(c, "I10 requests that nobody can read");
+        checker_fail(c, "I10 requests that cannot be decoded");
         return;
     }
     for (size_t i = 0; i < body.requests->n_requests; i++) {
@@ -136,7 +136,7 @@ static const char *outcome_name(Drover__V1__Outcome outcome)
     return value ? value->name + strlen("OUTCOME_") : "";
 }
 
-/* The one of @list that a notification is about; NULL where there is none. */
+/* The one in @list that a notification is about; NULL: none. */
 static struct ending *ending_of(struct ending *list, const Drover__V1__JobEvent *m)
 {
     while (list && (list->seq != m->seq || strcmp(outcome_name(m->outcome), list->outcome) != 0))
@@ -144,8 +144,8 @@ static struct ending *ending_of(struct ending *list, const Drover__V1__JobEvent 
     return list;
 }
 
-/* Of a copy of a notification. */
-static void note_copy(struct checker *c, const struct bus_message *m, bool told, bool lost)
+/* About a copy of a notification. */
+static void note_copy(struct checker *c, const struct bus_message *m, bool published, bool lost)
 {
     struct job *job = check_job_find(c, bytes_str(m->job));
     CLEANUP(wire_free) struct wire_message event = {0};
@@ -157,7 +157,7 @@ static void note_copy(struct checker *c, const struct bus_message *m, bool told,
     of[1] = ending_of(job->undone, event.event);
     for (size_t i = 0; i < array_size(of); i++) {
         if (of[i]) {
-            of[i]->told |= told;
+            of[i]->published |= published;
             of[i]->excused |= lost;
         }
     }
@@ -197,10 +197,10 @@ static void note_alert(struct checker *c, const struct bus_message *m)
     require(c, e && e->step == i, "L3 %s: an alert of step '%s', seq %" PRIu64, job->id,
             event.event->step, event.event->seq);
     if (e)
-        e->told = true;
+        e->published = true;
 }
 
-/* A Submit that the store had no room for may be acknowledged once the client was told. */
+/* A Submit for which the store had no room may be acknowledged once the client was told. */
 static void published_receipt(struct checker *c, const struct bus_message *m)
 {
     CLEANUP(wire_free) struct wire_message receipt = {0};
@@ -211,11 +211,11 @@ static void published_receipt(struct checker *c, const struct bus_message *m)
     job = check_job_find(c, bytes_str(receipt.receipt->job_id));
     if (!job)
         return;
-    job->told = true;
+    job->receipted = true;
     job->refused |= receipt.receipt->code == DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER;
 }
 
-/* Whoever has given the command is told what became of it, or that it cannot be carried out. */
+/* The sender of a command is told its result, or that it cannot be carried out. */
 static void published_answer(struct checker *c, const struct bus_message *m)
 {
     CLEANUP(wire_free) struct wire_message answer = {0};
@@ -228,13 +228,13 @@ static void published_answer(struct checker *c, const struct bus_message *m)
     if (!job)
         return;
     order = check_order_of(c, job, bytes_str(answer.answer->command_id));
-    order->told = true;
+    order->answered = true;
     order->refused |= answer.answer->code == DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID ||
                       answer.answer->code == DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB ||
                       answer.answer->code == DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_WORKFLOW;
 }
 
-/* Return: false where some of it cannot be read. */
+/* Return: false if a part of it cannot be decoded. */
 static bool is_good(const struct wire_message *m)
 {
     for (size_t i = 0; i < m->replies->n_replies; i++)
@@ -258,7 +258,7 @@ bool check_is_broken(struct bytes body)
 static void published_broken(struct checker *c, const struct bus_message *m,
                              enum bus_outcome outcome)
 {
-    struct deadly *broken = check_deadly(c, m->body);
+    struct bad_message *broken = check_bad_message(c, m->body);
 
     timeline_note(c->t, FEATURE_LIE_BROKEN);
     require(c, check_is_broken(m->body) || strncmp(m->reason, OF_ANOTHER, strlen(OF_ANOTHER)) == 0,
@@ -266,7 +266,7 @@ static void published_broken(struct checker *c, const struct bus_message *m,
     if (!broken) {
         broken = timeline_alloc(c->t, sizeof(*broken));
         id_digest(m->body, broken->digest);
-        HASH_ADD_STR(c->deadly, digest, broken);
+        HASH_ADD_STR(c->bad_messages, digest, broken);
     }
     broken->put_aside |= outcome == BUS_CONFIRMED;
 }
@@ -281,33 +281,33 @@ void checker_conflicts(struct checker *c, const char *id)
 
 void checker_unreadable(struct checker *c, struct bytes body)
 {
-    struct deadly *deadly = check_deadly(c, body);
+    struct bad_message *bad = check_bad_message(c, body);
 
-    if (!deadly) {
-        deadly = timeline_alloc(c->t, sizeof(*deadly));
-        id_digest(body, deadly->digest);
-        HASH_ADD_STR(c->deadly, digest, deadly);
+    if (!bad) {
+        bad = timeline_alloc(c->t, sizeof(*bad));
+        id_digest(body, bad->digest);
+        HASH_ADD_STR(c->bad_messages, digest, bad);
     }
-    deadly->unreadable = true;
+    bad->unreadable = true;
 }
 
 static void published_unreadable(struct checker *c, const struct bus_message *m,
-                                 struct deadly *deadly, enum bus_outcome outcome)
+                                 struct bad_message *bad, enum bus_outcome outcome)
 {
     require(c, m->reason && strncmp(m->reason, "MALFORMED", strlen("MALFORMED")) == 0,
             "dead letter: %s", m->reason ? m->reason : "");
-    deadly->put_aside |= outcome == BUS_CONFIRMED;
+    bad->put_aside |= outcome == BUS_CONFIRMED;
     timeline_note(c->t, FEATURE_UNREADABLE);
 }
 
-/* What is given up costs a reply its lease; who submits or commands and hears nothing does it
- * again. */
+/* A message that is given up costs a reply its lease; the sender of a Submit or Control gets no
+ * answer and repeats it. */
 static void published_dead(struct checker *c, const struct bus_message *m, enum bus_outcome outcome)
 {
-    struct deadly *deadly = check_deadly(c, m->body);
+    struct bad_message *bad = check_bad_message(c, m->body);
 
-    if (deadly && deadly->unreadable && m->reason && strcmp(m->reason, "POISON") != 0) {
-        published_unreadable(c, m, deadly, outcome);
+    if (bad && bad->unreadable && m->reason && strcmp(m->reason, "POISON") != 0) {
+        published_unreadable(c, m, bad, outcome);
         return;
     }
     if (c->liars && m->reason && strcmp(m->reason, "POISON") != 0) {
@@ -316,10 +316,10 @@ static void published_dead(struct checker *c, const struct bus_message *m, enum 
     }
     require(c, m->reason && strcmp(m->reason, "POISON") == 0, "dead letter: %s",
             m->reason ? m->reason : "");
-    require(c, deadly, "given up, and nobody has died of it");
+    require(c, bad, "given up, and no scheduler has died of it");
     timeline_note(c->t, FEATURE_POISON_GIVEN_UP);
-    if (deadly && outcome == BUS_CONFIRMED)
-        deadly->dead = true;
+    if (bad && outcome == BUS_CONFIRMED)
+        bad->dead = true;
 }
 
 void checker_published(struct checker *c, const struct bus_message *m, enum bus_outcome outcome,
@@ -382,12 +382,12 @@ void checker_dropped(struct checker *c, const struct bus_message *m, bool delive
 
 bool checker_given_up(struct checker *c, struct bytes body)
 {
-    const struct deadly *deadly = check_deadly(c, body);
+    const struct bad_message *bad = check_bad_message(c, body);
 
-    return deadly && (deadly->dead || deadly->put_aside);
+    return bad && (bad->dead || bad->put_aside);
 }
 
-/* ---- clients ---- */
+/* ---- what clients receive ---- */
 
 void checker_receipt(struct checker *c, const Drover__V1__Receipt *m)
 {
@@ -411,7 +411,7 @@ void checker_receipt(struct checker *c, const Drover__V1__Receipt *m)
         timeline_note(c->t, FEATURE_CONFLICT);
         break;
     case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_REJECTED:
-        /* a scheduler may still be about to register it */
+        /* a scheduler may not have registered it yet */
         require(c,
                 strcmp(m->field, "complete_by") == 0
                     ? job->expired
@@ -435,34 +435,35 @@ void checker_event(struct checker *c, const Drover__V1__JobEvent *m)
         return;
     }
     if (m->kind == DROVER__V1__EVENT_KIND__EVENT_KIND_STEP) {
-        timeline_note(c->t, FEATURE_STEP_HEARD);
-        require(c, m->seq <= job->seq || job->went_back, "I11 %s: told of seq %" PRIu64, job->id,
-                m->seq);
-        require(c, m->step_event && *m->step, "I11 %s: told of no step, or of nothing", job->id);
+        timeline_note(c->t, FEATURE_STEP_EVENT);
+        require(c, m->seq <= job->seq || job->went_back, "I11 %s: a notification of seq %" PRIu64,
+                job->id, m->seq);
+        require(c, m->step_event && *m->step, "I11 %s: a step event without a step", job->id);
     }
     if (m->kind != DROVER__V1__EVENT_KIND__EVENT_KIND_SETTLED)
         return;
-    /* more results than one call reads are not in a notification */
+    /* a notification names only as many results as one call reads */
     named = job->w->n_sinks < c->budget ? job->w->n_sinks : c->budget;
     if ((undone = ending_of(job->undone, m)))
-        undone->heard = true;
+        undone->received = true;
     e = check_ending_find(job->last, m->seq);
     if (check_was_ending(job, m->seq) && (!e || strcmp(outcome_name(m->outcome), e->outcome) != 0))
         return; /* the store has gone back since */
     if (!e) {
-        checker_fail(c, "I11 %s: told of seq %" PRIu64, job->id, m->seq);
+        checker_fail(c, "I11 %s: a notification of seq %" PRIu64, job->id, m->seq);
         return;
     }
-    require(c, strcmp(outcome_name(m->outcome), e->outcome) == 0, "I11 %s: told %s, is %s", job->id,
-            outcome_name(m->outcome), e->outcome);
+    require(c, strcmp(outcome_name(m->outcome), e->outcome) == 0,
+            "I11 %s: a notification of %s, is %s", job->id, outcome_name(m->outcome), e->outcome);
     require(c,
             m->outcome != DROVER__V1__OUTCOME__OUTCOME_SUCCEEDED || e != job->last ||
                 !job->settled || /* it has turned since, and what was done may be undone */
                 m->n_results + m->n_results_left_out >= named,
-            "I11 %s: told of %zu results of %u", job->id, m->n_results, job->w->n_sinks);
+            "I11 %s: a notification with %zu of %u results", job->id, m->n_results,
+            job->w->n_sinks);
     require(c, (strcmp(e->outcome, "COMPENSATION_FAILED") == 0) <= (m->n_failed_steps > 0),
-            "I11 %s: told of no step that could not be undone", job->id);
-    e->heard = true;
+            "I11 %s: a notification without the step whose undo failed", job->id);
+    e->received = true;
 }
 
 void checker_status(struct checker *c, const Drover__V1__JobStatus *m)
@@ -470,7 +471,7 @@ void checker_status(struct checker *c, const Drover__V1__JobStatus *m)
     struct job *job = check_job_find(c, bytes_str(m->job_id));
 
     if (job && job->went_back)
-        return; /* it may be of before */
+        return; /* the answer may be of before that */
     require(c, job && job->created, "I10 status of %s", m->job_id);
     if (job && job->created)
         require(c,

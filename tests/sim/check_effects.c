@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What handlers do in the world outside, by idempotency key, and whether it is what the records
- * say.
+ * The effect ledger: the effects of handlers, by idempotency key, compared with the records
  *
- * Handlers here keep the contract of PROTOCOL: after a revert of a key, an action with that key
- * does nothing; who says that nothing took effect makes sure that nothing of this attempt ever
- * will.
+ * Handlers keep the contract of PROTOCOL: after a revert of a key an action with that key does
+ * nothing. A handler that reports no effect makes sure that nothing of this attempt ever takes
+ * effect.
  */
 #include "check_model.h"
 
@@ -13,55 +12,56 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- deeds ---- */
+/* ---- effects ---- */
 
-/* What was done under one key. */
-struct deed {
-    struct deed *older;
+/* The effects of the runs under one key. */
+struct handler_effect {
+    struct handler_effect *older;
     uint32_t turn;
-    uint32_t closed; /* attempts up to this one do nothing any more */
+    uint32_t closed; /* attempts up to this one take effect no more */
     bool done;       /* and not taken back */
     bool taken_back;
 };
 
-static struct deed *deed_find(const struct step *step, uint32_t turn)
+static struct handler_effect *handler_effect_find(const struct step *step, uint32_t turn)
 {
-    struct deed *deed = step->deeds;
+    struct handler_effect *effect = step->effects_seen;
 
-    while (deed && deed->turn != turn)
-        deed = deed->older;
-    return deed;
+    while (effect && effect->turn != turn)
+        effect = effect->older;
+    return effect;
 }
 
-static struct deed *deed_make(struct checker *c, struct step *step, uint32_t turn)
+static struct handler_effect *handler_effect_get(struct checker *c, struct step *step,
+                                                 uint32_t turn)
 {
-    struct deed *deed = deed_find(step, turn);
+    struct handler_effect *effect = handler_effect_find(step, turn);
 
-    if (deed)
-        return deed;
-    deed = timeline_alloc(c->t, sizeof(*deed));
-    deed->turn = turn;
-    deed->older = step->deeds;
-    step->deeds = deed;
-    return deed;
+    if (effect)
+        return effect;
+    effect = timeline_alloc(c->t, sizeof(*effect));
+    effect->turn = turn;
+    effect->older = step->effects_seen;
+    step->effects_seen = effect;
+    return effect;
 }
 
-static uint32_t deeds_done(const struct step *step)
+static uint32_t handler_effects_done(const struct step *step)
 {
     uint32_t n = 0;
 
-    for (const struct deed *deed = step->deeds; deed; deed = deed->older)
-        n += deed->done;
+    for (const struct handler_effect *effect = step->effects_seen; effect; effect = effect->older)
+        n += effect->done;
     return n;
 }
 
 void check_by_hand(struct checker *c, struct step *step, bool back)
 {
-    if (step->attempt > 0) /* the word is also about a run that nobody has heard of yet */
-        deed_make(c, step, step->forward);
-    for (struct deed *deed = step->deeds; deed; deed = deed->older) {
-        deed->taken_back = true;
-        deed->done = false;
+    if (step->attempt > 0) /* a person's word also covers a run that is still unknown */
+        handler_effect_get(c, step, step->forward);
+    for (struct handler_effect *effect = step->effects_seen; effect; effect = effect->older) {
+        effect->taken_back = true;
+        effect->done = false;
     }
     step->by_hand = !back;
 }
@@ -74,7 +74,7 @@ static void run_key(char out[static WIRE_KEY_MAX + 1], const Drover__V1__StepReq
     snprintf(out, WIRE_KEY_MAX + 1, "%s/%s/%u", request->job_id, request->step, (unsigned)turn);
 }
 
-/* What the Submit gave for each request to carry. */
+/* Every request must carry the data that the Submit gave. */
 static void check_passed_on(struct checker *c, const Drover__V1__StepRequest *request)
 {
     require(
@@ -105,17 +105,17 @@ void checker_says_begun(struct checker *c, const char *text, uint64_t agent)
     struct token *token = check_token_ever(c, bytes_str(text));
 
     if (token)
-        token->told_by = agent;
+        token->reported_by = agent;
 }
 
 void checker_handed_in(struct checker *c, const char *text, uint64_t agent, bool acknowledged)
 {
     struct token *token = check_token_ever(c, bytes_str(text));
 
-    if (!token || token->told_by != agent)
+    if (!token || token->reported_by != agent)
         return;
     if (acknowledged)
-        token->told_by = 0; /* it is the agent's to answer; it may give back another copy */
+        token->reported_by = 0; /* the agent will answer it; it may give back another copy */
     else
         require(c, token->copied || token->run_ends > 0,
                 "I14 %s: its agent gives back what it says it has begun, and has not", text);
@@ -124,12 +124,12 @@ void checker_handed_in(struct checker *c, const char *text, uint64_t agent, bool
 void checker_handed_in_nothing(struct checker *c, uint64_t agent)
 {
     for (struct token *token = c->tokens; token; token = token->hh.next)
-        if (token->told_by == agent)
-            token->told_by = 0;
+        if (token->reported_by == agent)
+            token->reported_by = 0;
 }
 
-/* Forward work gets no longer than is left until its deadline, and the less the later it is sent.
- */
+/* Forward work gets no longer than the time until its deadline, and the less the later it is sent.
+ * */
 static bool lease_fits(const struct token *token, const struct workflow_dispatch *d,
                        const Drover__V1__StepRequest *request)
 {
@@ -175,15 +175,15 @@ void checker_run(struct checker *c, const Drover__V1__StepRequest *request, int6
     require(c, strcmp(d->action, request->action) == 0, "I12 %s: step %s is to do %s, not %s",
             request->job_id, request->step, d->action, request->action);
     run_key(key, request, token->forward);
-    if (token->forward == 0) /* done by hand alone */
+    if (token->forward == 0) /* only a person has done it */
         *key = 0;
     require(c, !token->back || strcmp(key, request->forward_key) == 0,
             "I5 %s: step %s is to undo '%s', not '%s'", request->job_id, request->step, key,
             request->forward_key);
 }
 
-/* Neighbours that come first, and are not there in the world outside. What cannot be taken back, or
- * was settled by hand, is nobody's business. */
+/* Neighbours that must come first must have taken effect. Steps that cannot be taken back, or that
+ * a person has resolved, are not compared. */
 static void check_order(struct checker *c, const struct job *job, uint32_t i, bool back)
 {
     const struct workflow_step *step = &job->w->steps[i];
@@ -197,41 +197,41 @@ static void check_order(struct checker *c, const struct job *job, uint32_t i, bo
 
         if (!job->w->steps[before[k]].has_revert || other->by_hand || other->lied)
             continue;
-        require(c, (deeds_done(other) == 0) == back, "%s %s: step %u takes effect %s step %u %s",
-                back ? "I5" : "I8", job->id, i, back ? "while" : "before", before[k],
-                back ? "is still done" : "is done");
+        require(c, (handler_effects_done(other) == 0) == back,
+                "%s %s: step %u takes effect %s step %u %s", back ? "I5" : "I8", job->id, i,
+                back ? "while" : "before", before[k], back ? "is still done" : "is done");
     }
 }
 
 static bool act_forward(struct checker *c, struct token *token)
 {
     struct step *step = &token->job->steps[token->step];
-    struct deed *deed = deed_make(c, step, token->turn);
+    struct handler_effect *effect = handler_effect_get(c, step, token->turn);
 
-    if (deed->taken_back || token->attempt <= deed->closed) {
+    if (effect->taken_back || token->attempt <= effect->closed) {
         timeline_note(c->t, FEATURE_RUN_REFUSED);
         return false;
     }
-    /* what nothing takes back may still come when the job has long gone back past it */
-    if (!deed->done && (step->flying == token || token->job->w->steps[token->step].has_revert))
+    /* a step without an undo may still take effect when the job has long gone back past it */
+    if (!effect->done && (step->flying == token || token->job->w->steps[token->step].has_revert))
         check_order(c, token->job, token->step, false);
-    deed->done = true;
+    effect->done = true;
     return true;
 }
 
 static void act_back(struct checker *c, const struct token *token)
 {
     struct step *step = &token->job->steps[token->step];
-    struct deed *deed = deed_make(c, step, token->forward);
+    struct handler_effect *effect = handler_effect_get(c, step, token->forward);
 
-    if (!deed->taken_back)
+    if (!effect->taken_back)
         check_order(c, token->job, token->step, true);
-    deed->taken_back = true;
-    deed->done = false;
+    effect->taken_back = true;
+    effect->done = false;
 }
 
-/* A migration may have put another step in the place of one that has not begun, as far as can be
- * told. */
+/* A migration may have put another step in the place of one that had not begun, as far as the
+ * checker can tell. */
 static bool is_still_there(const struct token *token)
 {
     const struct workflow *w = token->job->w;
@@ -255,7 +255,8 @@ bool checker_act(struct checker *c, const char *text)
 
     if (!token)
         return false;
-    if (!is_still_there(token) || token->job->went_back) /* which has it done again */
+    if (!is_still_there(token) ||
+        token->job->went_back) /* its record is gone, so it is done again */
         return token->effect = true;
     if (token->back)
         act_back(c, token);
@@ -268,39 +269,39 @@ bool checker_act(struct checker *c, const char *text)
 bool checker_did_nothing(struct checker *c, const char *text)
 {
     const struct token *token = check_token_ever(c, bytes_str(text));
-    struct deed *deed;
+    struct handler_effect *effect;
 
     if (!token || token->back || !is_still_there(token) || token->job->went_back)
         return false;
-    deed = deed_make(c, &token->job->steps[token->step], token->turn);
-    if (deed->done)
+    effect = handler_effect_get(c, &token->job->steps[token->step], token->turn);
+    if (effect->done)
         return false;
-    if (deed->closed < token->attempt)
-        deed->closed = token->attempt;
+    if (effect->closed < token->attempt)
+        effect->closed = token->attempt;
     return true;
 }
 
-/* ---- books ---- */
+/* ---- the effect ledger ---- */
 
-static void check_book(struct checker *c, const struct job *job, uint32_t i)
+static void check_step_effects(struct checker *c, const struct job *job, uint32_t i)
 {
     const struct step *step = &job->steps[i];
-    const struct deed *deed = deed_find(step, step->forward);
+    const struct handler_effect *effect = handler_effect_find(step, step->forward);
     bool has_revert = job->w->steps[i].has_revert;
 
     if (step->flying || step->by_hand || step->lied)
         return;
     if (step->current == 'A') {
-        require(c, deed && deed->done, "I5 %s: step %u counts as done, and is not", job->id, i);
-        require(c, !has_revert || deeds_done(step) == 1, "I5 %s: step %u is done %u times", job->id,
-                i, deeds_done(step));
+        require(c, effect && effect->done, "I5 %s: step %u counts as done, and is not", job->id, i);
+        require(c, !has_revert || handler_effects_done(step) == 1,
+                "I5 %s: step %u is done %u times", job->id, i, handler_effects_done(step));
     } else if (step->current == 'D' && has_revert) {
-        require(c, deeds_done(step) == 0, "I5 %s: step %u is still done", job->id, i);
+        require(c, handler_effects_done(step) == 0, "I5 %s: step %u is still done", job->id, i);
     }
 }
 
-void check_books(struct checker *c, const struct job *job)
+void check_effect_ledger(struct checker *c, const struct job *job)
 {
     for (uint32_t i = 0; i < job->w->n_steps && !c->violated && !c->again && !job->went_back; i++)
-        check_book(c, job, i);
+        check_step_effects(c, job, i);
 }

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #define WORDS 8
-#define JUMP_MS 2000 /* by which leases may expire early, where the clock of the store jumps */
+#define JUMP_MS 2000 /* by which leases may expire early if the store's clock jumps */
 
 struct entry {
     struct bytes words[WORDS];
@@ -36,7 +36,7 @@ static void land(struct job *job, struct step *step)
     job->flying--;
 }
 
-/* Another try of what the last dispatch was for, under the same key. */
+/* Another try of the work of the last dispatch, under the same key. */
 static bool another_try(const struct job *job, const struct step *step, bool back)
 {
     return (step->attempt > 0 || step->replaced) && step->back == back &&
@@ -44,7 +44,7 @@ static bool another_try(const struct job *job, const struct step *step, bool bac
             (step->current == 'U' && (back || step->turn >= job->since)));
 }
 
-/* Which way a step may go is a matter of what is known of it, not of what the job would like. */
+/* The directions that a step may take depend on what is known of it, not on what the job wants. */
 static void check_direction(struct checker *c, const struct job *job, uint32_t i, bool back)
 {
     const struct step *step = &job->steps[i];
@@ -64,8 +64,8 @@ static void check_direction(struct checker *c, const struct job *job, uint32_t i
     }
 }
 
-/* One that the store has forgotten is what it was to others: a call that is told or made again
- * mints the same. */
+/* A token that the store has forgotten keeps its properties: a call that is reported or made again
+ * mints the same token. */
 static struct token *mint(struct checker *c, struct bytes text)
 {
     struct token *token = timeline_alloc(c->t, sizeof(*token)), *was;
@@ -101,8 +101,8 @@ static struct token *mint(struct checker *c, struct bytes text)
     return token;
 }
 
-/* Whether the last attempt of step @i, from where it was parked or is about to be, is over. */
-static bool worn_out(const struct job *job, uint32_t i)
+/* Whether step @i has used up its tries, and no dispatch is in flight. */
+static bool tries_used_up(const struct job *job, uint32_t i)
 {
     const struct step *step = &job->steps[i];
     const struct policy *policy = &check_terms_of(job, i)->policy;
@@ -111,20 +111,21 @@ static bool worn_out(const struct job *job, uint32_t i)
                              step->expiries >= policy->maximum_expiries);
 }
 
-/* ... or some are, and whether it backs off or was laid down only the store knows. */
+/* Whether some tries are used up; only the store knows if the step backs off or its timer was
+ * cancelled. */
 static bool has_counted(const struct step *step)
 {
     return !step->flying && step->failures + step->expiries > 0;
 }
 
-/* Once it has begun it goes on, also where the clock steps back to before its time. */
+/* A job that has begun goes on, also if the clock steps back to before its start time. */
 static void require_begun(struct checker *c, struct job *job)
 {
     job->begun |= c->store_now >= job->start_at;
     require(c, job->begun, "I6 %s: begun before its time", job->id);
 }
 
-/* It was parked by deaths, and is tried once, after its interval of silence. */
+/* The step was parked by expiries, and is tried once after its silence interval. */
 static bool ends_silence(const struct job *job, uint32_t i)
 {
     const struct step *step = &job->steps[i];
@@ -133,7 +134,7 @@ static bool ends_silence(const struct job *job, uint32_t i)
                            check_terms_of(job, i)->policy.silence_interval_ms > 0);
 }
 
-/* How long forward work may still take by its deadline, as the store keeps it; 0: as it says. */
+/* The time until the deadline for forward work, as the store has it; 0: unlimited. */
 static int64_t time_left(struct checker *c, const struct job *job, bool back)
 {
     int64_t by;
@@ -144,13 +145,13 @@ static int64_t time_left(struct checker *c, const struct job *job, bool back)
         return 0;
     by = (int64_t)check_number(simstore_field(c->store, "complete_by"));
     late = simstore_field(c->store, "late").len > 0;
-    simstore_list(c->store, job->partition, job->keys.hist); /* which is being read */
+    simstore_list(c->store, job->partition, job->keys.hist); /* the list that is being read */
     require(c, late || by > c->store_now, "I6 %s: forward work sent past the deadline", job->id);
     return late ? 0 : by - c->store_now;
 }
 
-/* The token of a dispatch: the step is in flight with it. */
-static void fly(struct checker *c, struct job *job, uint32_t i, struct bytes text)
+/* A dispatch: the step is in flight with this token. */
+static void depart(struct checker *c, struct job *job, uint32_t i, struct bytes text)
 {
     struct step *step = &job->steps[i];
     struct token *token = mint(c, text);
@@ -208,7 +209,7 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
                 step->anew || job->retrying || step->turn != job->turn || step->current != 'U' ||
                     ends_silence(job, i) ||
                     step->expiries < check_terms_of(job, i)->policy.maximum_expiries,
-                "I9 %s: step %u dispatched after %u deaths", job->id, i, step->expiries);
+                "I9 %s: step %u dispatched after %u expiries", job->id, i, step->expiries);
     } else {
         step->turn = back && !job->back ? job->since - 1 : job->turn;
         step->failures = step->expiries = 0;
@@ -216,7 +217,8 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
     }
     step->attempt++;
     step->round = ends_silence(job, i);
-    step->anew = job->retrying && (step->anew || step->parked || step->failed || worn_out(job, i));
+    step->anew =
+        job->retrying && (step->anew || step->parked || step->failed || tries_used_up(job, i));
     step->parked = step->failed = step->renewed = false;
     step->back = back;
     require(c, step->turn != (back ? step->forward : step->undo),
@@ -227,10 +229,10 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
         step->forward = step->turn;
         step->replaced = false;
     }
-    fly(c, job, i, text);
+    depart(c, job, i, text);
 }
 
-/* A flight has ended by a reply that was accepted in this call. */
+/* A dispatch has ended by a reply that was accepted in this call. */
 static struct recorded *on_reply(struct checker *c, struct job *job, uint32_t i,
                                  const struct entry *e, const char *kinds)
 {
@@ -271,11 +273,11 @@ static void on_done(struct checker *c, struct job *job, uint32_t i, const struct
     if (!r)
         return;
     require(c, r->token->back == back, "I2 %s: step %u did the opposite", job->id, i);
-    require(c, step->current != (back ? 'D' : 'A'), "I2 %s: step %u there twice", job->id, i);
-    require(c, r->token->effect || r->token->lied, "I10 %s: step %u there, and no handler did it",
+    require(c, step->current != (back ? 'D' : 'A'), "I2 %s: step %u is done twice", job->id, i);
+    require(c, r->token->effect || r->token->lied, "I10 %s: step %u is done, and no handler did it",
             job->id, i);
     step->current = back ? 'D' : 'A';
-    step->by_hand = step->marked = false;
+    step->by_hand = step->alerted = false;
 }
 
 static void on_skipped(struct checker *c, struct job *job, uint32_t i)
@@ -292,9 +294,9 @@ static void on_skipped(struct checker *c, struct job *job, uint32_t i)
     step->by_hand = false;
 }
 
-/* Whether the store was told of the one jump that a lease has lived through, and took it for one
- * that was given before. It remembers the last jump only, and forgets it when the clock steps back.
- */
+/* Whether the store knows the one jump of its clock that happened during a lease, and that the
+ * lease was granted before it. It remembers only the last jump, and forgets it when the clock steps
+ * back. */
 static bool is_known_to_jump(struct checker *c, const struct token *token)
 {
     struct store_clock clock = check_clock(c, token->job->partition);
@@ -302,19 +304,20 @@ static bool is_known_to_jump(struct checker *c, const struct token *token)
     return token->jumps == 1 && !token->set_back && clock.by > 0 && token->minted < clock.jumped;
 }
 
-/* The deadline has ended its lease: that is no death, whatever its agent does. */
+/* The deadline has ended the lease: that is no expiry, whatever its agent does. */
 static bool is_cut_short(struct checker *c, const struct job *job, const struct token *token)
 {
     bool late;
 
     if (token->left == 0 || !simstore_hash(c->store, job->partition, job->keys.job))
         return false;
-    late = simstore_field(c->store, "late").len > 0;         /* also where the clock steps back */
-    simstore_list(c->store, job->partition, job->keys.hist); /* which is being read */
+    late = simstore_field(c->store, "late").len > 0;         /* also if the clock steps back */
+    simstore_list(c->store, job->partition, job->keys.hist); /* the list that is being read */
     return late || c->store_now >= token->minted + token->left;
 }
 
-/* A lease has ended. @silent: nothing shows that an agent has begun it, and no death counts. */
+/* A lease has ended. @silent: there is no evidence that an agent has begun it, and no expiry
+ * counts. */
 static void on_expired(struct checker *c, struct job *job, uint32_t i, const struct entry *e,
                        bool silent)
 {
@@ -337,9 +340,9 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
             "I7 %s: step %u expired %" PRId64 " ms before the lease of its agent", job->id, i,
             token->run_ends - c->t->now);
     require(c, silent || token->begun || token->lied || (token->taken && token->delivered),
-            "I14 %s: a death of step %u counts, and nobody has begun it", job->id, i);
-    require(c, !silent || !(token->told || token->taken) || is_cut_short(c, job, token),
-            "I14 %s: a death of step %u does not count, and an agent has begun it", job->id, i);
+            "I14 %s: an expiry of step %u counts, and no agent has begun it", job->id, i);
+    require(c, !silent || !(token->reported || token->taken) || is_cut_short(c, job, token),
+            "I14 %s: an expiry of step %u does not count, and an agent has begun it", job->id, i);
     step->expiries += !silent;
     step->round = false;
     step->current = 'U';
@@ -354,15 +357,15 @@ static void ending_new(struct checker *c, struct job *job, struct ending **list,
 
     for (const struct ending *was = job->undone; was; was = was->older) {
         if (was->seq == job->seq && was->step == step && bytes_is(outcome, was->outcome)) {
-            ending->told |= was->told;
-            ending->heard |= was->heard;
+            ending->published |= was->published;
+            ending->received |= was->received;
             ending->excused |= was->excused;
         }
     }
     ending->older = *list;
     ending->seq = job->seq;
     ending->step = step;
-    ending->owed = true;
+    ending->in_outbox = true;
     snprintf(ending->outcome, sizeof(ending->outcome), "%.*s", (int)outcome.len,
              (const char *)outcome.data);
     *list = ending;
@@ -370,11 +373,11 @@ static void ending_new(struct checker *c, struct job *job, struct ending **list,
 
 static void alert_from_outbox(struct checker *c, struct job *job, uint32_t step)
 {
-    job->acknowledged = false; /* it is news */
+    job->acknowledged = false; /* the person has to know again */
     ending_new(c, job, &job->alerts, bytes_str("ALERT"), step);
 }
 
-/* Whether it is tried again by itself, or stands until a person acts. */
+/* Whether the step is tried again by itself, or stands until a person acts. */
 static bool has_next_try(const struct policy *policy, struct bytes reason)
 {
     return (bytes_is(reason, "EXHAUSTED") && policy->park_interval_ms > 0) ||
@@ -384,21 +387,21 @@ static bool has_next_try(const struct policy *policy, struct bytes reason)
 static void on_parked(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
     struct bytes reason = word(e, 4);
-    bool told = check_is_owed(c, job, job->seq);
+    bool alerted = check_in_outbox(c, job, job->seq);
     struct step *step = &job->steps[i];
-    bool news = !step->marked || !has_next_try(&check_terms_of(job, i)->policy, reason);
+    bool news = !step->alerted || !has_next_try(&check_terms_of(job, i)->policy, reason);
 
     timeline_note(c->t, bytes_is(reason, "DEATHS")      ? FEATURE_PARKED_DEATHS
                         : bytes_is(reason, "EXHAUSTED") ? FEATURE_PARKED_EXHAUSTED
                                                         : FEATURE_PARKED_PERMANENT);
-    require(c, told || !news || job->retrying,
-            "L3 %s: step %u is parked for %.*s, and nobody is to hear of it", job->id, i,
-            (int)reason.len, (const char *)reason.data);
-    require(c, !told || news || job->retrying || job->w->n_steps >= BIG,
-            "L3 %s: step %u is parked as it was, and somebody is to hear of it again", job->id, i);
-    if (told)
+    require(c, alerted || !news || job->retrying,
+            "L3 %s: step %u is parked for %.*s, without an alert", job->id, i, (int)reason.len,
+            (const char *)reason.data);
+    require(c, !alerted || news || job->retrying || job->w->n_steps >= BIG,
+            "L3 %s: step %u is parked as before, with another alert", job->id, i);
+    if (alerted)
         alert_from_outbox(c, job, i);
-    step->parked = step->marked = true;
+    step->parked = step->alerted = true;
     snprintf(step->parked_for, sizeof(step->parked_for), "%.*s", (int)reason.len,
              (const char *)reason.data);
 }
@@ -425,7 +428,8 @@ static bool outcome_fits(const struct job *job, struct bytes outcome)
     if (bytes_is(outcome, "SUCCEEDED"))
         return !job->back && all_there(job, false);
     if (bytes_is(outcome, "COMPENSATED"))
-        return (job->back || job->turn == 1) && all_there(job, true) && /* or never wanted */
+        return (job->back || job->turn == 1) &&
+               all_there(job, true) && /* or no step was ever wanted */
                strcmp(job->cause, "CANCELLED") != 0;
     if (bytes_is(outcome, "CANCELLED"))
         return job->back && all_there(job, true) && strcmp(job->cause, "CANCELLED") == 0;
@@ -436,7 +440,7 @@ static bool outcome_fits(const struct job *job, struct bytes outcome)
     return bytes_is(outcome, "KILLED") && strcmp(job->hold, "killed") == 0;
 }
 
-/* An end that nobody asked for, and that its workflow does not call ordinary. */
+/* An end that no command asked for, and that its workflow does not declare as expected. */
 static bool is_trouble(const struct job *job, struct bytes outcome)
 {
     if (bytes_is(outcome, "COMPENSATED"))
@@ -444,7 +448,7 @@ static bool is_trouble(const struct job *job, struct bytes outcome)
     return bytes_is(outcome, "FAILED") || bytes_is(outcome, "COMPENSATION_FAILED");
 }
 
-/* The first failure on each way decides. */
+/* The first failure in each direction decides. */
 static void decide(struct job *job, uint32_t i, bool back)
 {
     if (job->decided[back])
@@ -453,7 +457,7 @@ static void decide(struct job *job, uint32_t i, bool back)
     job->decider[back] = i;
 }
 
-/* Where a person has had the step tried again that had decided, it is another one. */
+/* If a person has the deciding step tried again, another one decides. */
 static uint32_t decider(struct job *job)
 {
     bool undo = strcmp(job->trouble, "COMPENSATION_FAILED") == 0;
@@ -466,12 +470,12 @@ static uint32_t decider(struct job *job)
     return job->decider[job->decided[true]];
 }
 
-/* It is about to end as nobody has asked for, and somebody is to hear of that. */
+/* The job is about to end as no command asked for: there must be an alert. */
 static void on_attention(struct checker *c, struct job *job, const struct entry *e)
 {
     struct bytes outcome = word(e, 3);
 
-    require(c, is_trouble(job, outcome), "L3 %s: nobody need know that it is %.*s", job->id,
+    require(c, is_trouble(job, outcome), "L3 %s: an alert about an ordinary %.*s", job->id,
             (int)outcome.len, (const char *)outcome.data);
     snprintf(job->trouble, sizeof(job->trouble), "%.*s", (int)outcome.len,
              (const char *)outcome.data);
@@ -505,11 +509,11 @@ static void on_settled(struct checker *c, struct job *job, const struct entry *e
             (const char *)outcome.data);
     job->troubled = job->attention > 0 && job->attention + 1 == job->seq;
     require(c, job->troubled == is_trouble(job, outcome),
-            "L3 %s: has ended as %.*s, and nobody is to hear that it needs attention", job->id,
-            (int)outcome.len, (const char *)outcome.data);
+            "L3 %s: has ended as %.*s, and its alert does not fit", job->id, (int)outcome.len,
+            (const char *)outcome.data);
     require(c, !job->troubled || bytes_is(outcome, job->trouble),
-            "L3 %s: somebody is to hear that it ends otherwise", job->id);
-    check_books(c, job);
+            "L3 %s: its alert names another outcome", job->id);
+    check_effect_ledger(c, job);
     ending_new(c, job, &job->last, outcome, WORKFLOW_NONE);
     job->settled = true;
     if (strcmp(job->hold, "killed") != 0)
@@ -518,7 +522,8 @@ static void on_settled(struct checker *c, struct job *job, const struct entry *e
     tell(c->t, "job", "%s settled %s", job->id, job->last->outcome);
 }
 
-/* It waits to go forward again, and is not to: it ends as one that somebody has taken back. */
+/* The job waits to go forward again, and a command prevents that: it ends as one that was taken
+ * back on request. */
 static void stay_back(struct job *job, struct bytes command)
 {
     if (!job->back || job->settled || !all_there(job, true))
@@ -561,14 +566,14 @@ static void note_turn(struct checker *c, const struct job *job, const struct ent
         timeline_note(c->t, FEATURE_FIVE_TURNS);
 }
 
-/* What is in flight by then was sent as it was before. */
+/* A dispatch in flight belongs to the turn before. */
 static void turn_step(struct job *job, uint32_t i)
 {
     struct step *step = &job->steps[i];
 
     if (!step->flying)
-        step->renewed |= worn_out(job, i);
-    step->failed = step->parked = step->marked = false;
+        step->renewed |= tries_used_up(job, i);
+    step->failed = step->parked = step->alerted = false;
 }
 
 static void on_turned(struct checker *c, struct job *job, const struct entry *e)
@@ -583,9 +588,8 @@ static void on_turned(struct checker *c, struct job *job, const struct entry *e)
     else
         decide(job, (uint32_t)check_number(word(e, 6)), false);
     require(c, job->turn == 1 || job->back != bytes_is(word(e, 3), "D"),
-            "I6 %s: turned to where it goes already", job->id);
-    /* one that was on its way forward when an undo of before failed may be taken back all the same
-     */
+            "I6 %s: turned to its present direction", job->id);
+    /* a step that was in flight forward when an undo failed may be taken back all the same */
     require(c,
             bytes_is(word(e, 3), "D") || !job->settled || !job->last ||
                 strcmp(job->last->outcome, "COMPENSATION_FAILED") != 0,
@@ -614,7 +618,8 @@ static void on_ending(struct job *job, const struct entry *e)
         decide(job, WORKFLOW_NONE, false);
 }
 
-/* What was in flight by then and had not been sent is left to its lease: a hold sends nothing. */
+/* Requests in flight that were not sent yet are left to their leases: a job on hold sends nothing.
+ * */
 static void hold(struct checker *c, struct job *job, struct bytes hold)
 {
     require(c,
@@ -627,7 +632,7 @@ static void hold(struct checker *c, struct job *job, struct bytes hold)
     snprintf(job->hold, sizeof(job->hold), "%.*s", (int)hold.len, (const char *)hold.data);
 }
 
-/* A person's hold stays when the deadline passes; of that somebody is to hear all the same. */
+/* A person's hold stays when the deadline passes; there must be an alert all the same. */
 static void on_held(struct checker *c, struct job *job, const struct entry *e)
 {
     bool overdue = bytes_is(word(e, 2), "overdue");
@@ -640,7 +645,7 @@ static void on_held(struct checker *c, struct job *job, const struct entry *e)
     }
 }
 
-/* What a person says of a step, or of all (@i past the last one), begins it anew. */
+/* A Retry or Resolve of a step, or of all (@i past the last one), begins it anew. */
 static void on_anew(struct job *job, uint32_t i)
 {
     job->settled = job->ending = job->late = job->decided[true] = false;
@@ -652,10 +657,10 @@ static void on_anew(struct job *job, uint32_t i)
             continue;
         if (k != i && !step->parked && !step->failed) {
             step->anew = has_counted(step);
-            step->marked &= !step->laid_down;
+            step->alerted &= !step->stored_at_rest;
             continue;
         }
-        step->parked = step->failed = step->marked = step->renewed = false;
+        step->parked = step->failed = step->alerted = step->renewed = false;
         step->not_before = step->not_after = 0;
         step->forgiven.since = job->since;
         step->forgiven.failures = k == i ? 0 : step->failures;
@@ -687,7 +692,7 @@ static void on_resolved(struct checker *c, struct job *job, uint32_t i, const st
     on_anew(job, i);
 }
 
-/* ---- what becomes of a failure ---- */
+/* ---- recourses ---- */
 
 static const char *recourse_text(struct checker *c, const struct job *job, uint32_t i,
                                  Drover__V1__Recourse recourse, const char *reason)
@@ -707,7 +712,7 @@ static bool never_retried(const struct policy *policy, const struct recorded *r)
     return r->kind == 'P';
 }
 
-/* Whether this was its last try; "?" where a Retry of all may have been forgotten. */
+/* Whether this was its last try; "?" if a Retry of all may have been forgotten. */
 static const char *exhausted(const struct job *job, const struct step *step,
                              const struct policy *policy)
 {
@@ -719,7 +724,7 @@ static const char *exhausted(const struct job *job, const struct step *step,
     return is ? "EXHAUSTED" : "";
 }
 
-/* What is to go where it was sent, and will not get there by trying again, takes its recourse. */
+/* A step that the job still wants, and that further tries cannot complete, takes its recourse. */
 static void expect_recourse(struct checker *c, struct job *job, uint32_t i,
                             const struct recorded *r)
 {
@@ -745,8 +750,8 @@ static bool takes_recourse(const struct entry *e)
             !bytes_is(word(e, 5), "DEADLINE"));
 }
 
-static void check_deaths(struct checker *c, const struct job *job, const struct entry *e,
-                         struct bytes tells)
+static void check_expiries(struct checker *c, const struct job *job, const struct entry *e,
+                           struct bytes tells)
 {
     uint32_t i = (uint32_t)check_number(word(e, bytes_is(word(e, 2), "turned") ? 6 : 3));
     const struct policy *policy;
@@ -760,7 +765,7 @@ static void check_deaths(struct checker *c, const struct job *job, const struct 
     require(c, bytes_is(tells, recourse_text(c, job, i, policy->on_exhausted, "DEATHS")),
             "I12 %s: '%.*s' is not what its policy says", job->id, (int)tells.len, tells.data);
     require(c, step->anew || step->expiries + step->forgiven.expiries >= policy->maximum_expiries,
-            "I9 %s: step %u given up after %u deaths", job->id, i, step->expiries);
+            "I9 %s: step %u given up after %u expiries", job->id, i, step->expiries);
 }
 
 /* complete_by has passed. */
@@ -787,7 +792,7 @@ static bool is_deadline(const struct entry *e)
            (bytes_is(event, "turned") && bytes_is(word(e, 5), "DEADLINE"));
 }
 
-/* What had used up its tries when its job ended stays parked where that goes on. */
+/* A step that had used up its tries when its job ended stays parked when the job goes on. */
 static bool parks_again(const struct job *job, const struct entry *e)
 {
     uint32_t i = (uint32_t)check_number(word(e, 3));
@@ -795,7 +800,7 @@ static bool parks_again(const struct job *job, const struct entry *e)
     const struct policy *policy;
 
     if (!bytes_is(word(e, 2), "parked") || i >= job->w->n_steps || *job->due || step->flying ||
-        !(step->laid_down || job->w->n_steps >= BIG))
+        !(step->stored_at_rest || job->w->n_steps >= BIG))
         return false;
     policy = &check_terms_of(job, i)->policy;
     return step->anew || step->failures + step->forgiven.failures >= policy->maximum_attempts ||
@@ -814,7 +819,7 @@ static void check_recourse(struct checker *c, struct job *job, const struct entr
         require(c, bytes_is(tells, job->due), "I12 %s: '%.*s', not '%s'", job->id, (int)tells.len,
                 tells.data, job->due);
     else if (taken && memmem(tells.data, tells.len, "DEATHS", strlen("DEATHS")))
-        check_deaths(c, job, e, tells);
+        check_expiries(c, job, e, tells);
     else
         require(c, !taken || *job->due, "I12 %s: '%.*s' though it may be tried again", job->id,
                 (int)tells.len, tells.data);
@@ -830,9 +835,9 @@ static void set_wait(const struct checker *c, struct step *step, double wait, do
     step->not_after = c->store_now + (most > least ? most : least);
 }
 
-#define AT_ONCE_MS 10 /* a deferral of a first attempt that asks for less */
+#define AT_ONCE_MS 10 /* a deferral of a first attempt that asks for less is sent again at once */
 
-/* A failure may have had an effect, and the n-th waits initial × coefficient^(n-1) at least. */
+/* A failure may have had an effect, and the n-th waits at least initial * coefficient^(n-1). */
 static void on_failed(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
     const struct recorded *r = on_reply(c, job, i, e, "TPDA");
@@ -848,7 +853,7 @@ static void on_failed(struct checker *c, struct job *job, uint32_t i, const stru
         wait = (double)policy->maximum_interval_ms;
     step->failures++;
     if (step->expiries >= policy->maximum_expiries)
-        step->expiries = 0; /* a silence is over */
+        step->expiries = 0; /* the silence is over */
     step->current = r->no_effect && !step->back && job->w->steps[i].waive_revert ? 'D' : 'U';
     set_wait(c, step, wait, policy->jitter, r->retry_after);
     if (step->forgiven.failures > 0 || step->anew)
@@ -866,15 +871,15 @@ static void on_deferred(struct checker *c, struct job *job, uint32_t i, const st
     if (!r)
         return;
     if (step->expiries >= policy->maximum_expiries)
-        step->expiries = 0; /* a silence is over */
+        step->expiries = 0; /* the silence is over */
     step->current = r->no_effect && !step->back && job->w->steps[i].waive_revert ? 'D' : 'U';
     set_wait(c, step, (double)(r->retry_after > 0 ? r->retry_after : policy->initial_interval_ms),
              policy->jitter, 0);
     if (r->token->attempt == 1 && r->retry_after > 0 && r->retry_after < AT_ONCE_MS)
-        step->not_before = 0; /* the call that records it sends it out again, if the job goes on */
+        step->not_before = 0; /* the call that records it sends it again, if the job goes on */
 }
 
-/* Whether an agent has had the request that came back, and died with it, nobody can tell. */
+/* A request came back; an agent may have had it and died with it. */
 static void on_unstarted(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
     const struct recorded *r = on_reply(c, job, i, e, "NSKX"); /* X: it was sent once more */
@@ -896,7 +901,7 @@ static void on_unroutable(struct checker *c, struct job *job, uint32_t i, const 
     job->steps[i].not_before = job->steps[i].not_after = 0;
 }
 
-/* A request that waits where nobody takes it, of a step that a migration is about to change. */
+/* A request that waits in its queue, of a step that a migration is about to change. */
 static void on_withdrawn(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
     struct step *step = &job->steps[i];
@@ -911,7 +916,7 @@ static void on_withdrawn(struct checker *c, struct job *job, uint32_t i, const s
     land(job, step);
 }
 
-/* A request that has waited in its scheduler, and is not wanted any more. */
+/* A request that has waited in its scheduler and is not wanted any more. */
 static void on_unsent(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
     struct step *step = &job->steps[i];
@@ -943,7 +948,7 @@ static bool step_same(const struct workflow *a, const struct workflow *b, uint32
     return true;
 }
 
-/* What the job has by now, as the store keeps it. */
+/* The definition that the job has in the store now. */
 static struct workflow *stored_version(struct checker *c, const struct job *job)
 {
     struct workflow *w = NULL;
@@ -959,7 +964,7 @@ static struct workflow *stored_version(struct checker *c, const struct job *job)
     return w;
 }
 
-/* A change of one step, under the definition that the job has with it. */
+/* The definition of a job after a change of one step. */
 static void take_version(struct checker *c, struct job *job)
 {
     struct workflow *w = stored_version(c, job);
@@ -971,10 +976,10 @@ static void take_version(struct checker *c, struct job *job)
         w = NULL;
     }
     workflow_unref(w);
-    simstore_list(c->store, job->partition, job->keys.hist); /* which is being read */
+    simstore_list(c->store, job->partition, job->keys.hist); /* the list that is being read */
 }
 
-/* Its work, or its terms, are others now: nothing of it is under way. */
+/* The step has other work or other terms now; it must not be in flight. */
 static void on_changed(struct checker *c, struct job *job, uint32_t i, bool other_work)
 {
     const struct step *step = &job->steps[i];
@@ -989,7 +994,7 @@ static void on_changed(struct checker *c, struct job *job, uint32_t i, bool othe
     on_anew(job, i);
 }
 
-/* What it may have done is undone as it is now, and the change waits. */
+/* A step that may have taken effect is undone by its old definition, and the change waits. */
 static void on_changing(struct checker *c, struct job *job, uint32_t i)
 {
     struct step *step = &job->steps[i];
@@ -1004,7 +1009,7 @@ static void on_changing(struct checker *c, struct job *job, uint32_t i)
     step->back = true;
 }
 
-/* A person has said that it begins anew, though it may be done. */
+/* A person has said that the step begins anew although it may have taken effect. */
 static void on_let_be(struct checker *c, struct job *job, uint32_t i)
 {
     struct step *step = &job->steps[i];
@@ -1015,8 +1020,8 @@ static void on_let_be(struct checker *c, struct job *job, uint32_t i)
     step->by_hand = true;
 }
 
-/* Numbers stay: what has begun is the same step as before, and what differs is as if it were new,
- * but that what may have been done is undone first. */
+/* The numbers of steps stay: a step that has begun is the same as before. A step that differs
+ * begins as a new one, but what may have taken effect is undone first. */
 static void on_migrated(struct checker *c, struct job *job)
 {
     struct workflow *old = job->w, *w = stored_version(c, job);
@@ -1039,22 +1044,22 @@ static void on_migrated(struct checker *c, struct job *job)
                     (!job->steps[i].flying && job->steps[i].current == 'D'),
                 "I12 %s: step %u may be done, and is another one now", job->id, i);
         require(c, same || i >= old->n_steps || job->steps[i].current != 'A',
-                "I12 %s: somebody has said that step %u is done, and it is another one now",
-                job->id, i);
+                "I12 %s: a person has resolved step %u as done, and it is another one now", job->id,
+                i);
         if (step && i < old->n_steps)
             *step = job->steps[i];
         if (step && !same) {
             require(c, step->current != 'U' || strcmp(old->steps[i].name, w->steps[i].name) == 0,
-                    "I12 %s: step %u may have begun, and is no more", job->id, i);
+                    "I12 %s: step %u may have begun, and does not exist any more", job->id, i);
             step->attempt = step->came_back = step->failures = step->expiries = 0;
             step->not_before = step->not_after = 0;
-            step->parked = step->marked = false;
+            step->parked = step->alerted = false;
             if (step->current == 'U') {
                 step->back = step->replaced = true;
                 step->turn = job->turn + 1;
             } else {
                 step->current = 'D';
-                step->deeds = NULL;
+                step->effects_seen = NULL;
                 step->by_hand = false;
             }
         }
@@ -1064,15 +1069,15 @@ static void on_migrated(struct checker *c, struct job *job)
     job->epoch = job->turn;
     job->changing = false;
     job->migrated = job->seq;
-    simstore_list(c->store, job->partition, job->keys.hist); /* which is being read */
+    simstore_list(c->store, job->partition, job->keys.hist); /* the list that is being read */
 }
 
-/* What is seen from the event alone. */
+/* Notes what the event alone shows. */
 static void note_event(struct checker *c, struct bytes event, const struct entry *e)
 {
     static const struct {
         const char *event;
-        const char *detail; /* NULL: any; else what stands at @at */
+        const char *detail; /* NULL: any; else the word at @at */
         int at;
         enum feature feature;
     } events[] = {

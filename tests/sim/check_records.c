@@ -3,23 +3,24 @@
 
 #include <inttypes.h>
 
-#define NAMED_AGAIN_MS 5000 /* what was not dealt with is named again after, see drover.lua */
+#define NAMED_AGAIN_MS                                                                             \
+    5000 /* a step that was not driven is named again after that time, see drover.lua */
 #define WAIT_CAP_MS (3600 * INT64_C(1000))
 
-/* What the job's own fields say, while its steps are compared. */
+/* The job's own fields, while its steps are compared. */
 struct facts {
     bool pending;
     bool cursor;
-    bool back;  /* what is due may lie too far ahead, as the clock has stepped back */
-    bool going; /* and no work is left over: every step that nothing keeps has been dispatched */
+    bool back;  /* bounds may lie too far ahead, as the clock has stepped back */
+    bool going; /* no work is left over: every step that nothing holds back was dispatched */
     int64_t due;
     uint64_t open;
-    uint64_t busy; /* what the job says, and ... */
+    uint64_t busy; /* in the job's fields */
     uint64_t busy_steps;
-    uint64_t owes; /* notifications */
+    uint64_t in_outbox; /* notifications, in the job's fields */
 };
 
-/* Past its deadline, before that is noticed, nothing of it is sent. The job is what is read. */
+/* Past its deadline, and not yet noticed, a job sends nothing. The job is the hash being read. */
 static bool is_past(struct checker *c, const struct job *job)
 {
     return job->has_deadline && !job->back &&
@@ -34,12 +35,12 @@ static void compare_waiting(struct checker *c, const struct job *job, uint32_t i
     uint32_t n = check_missing(job, i, job->back);
     uint32_t waiting = r->waiting;
 
-    if (r->since != job->epoch) /* not touched since */
+    if (r->since != job->epoch) /* not touched since then */
         waiting = job->back ? step->n_dependents : step->n_after;
     require(c, waiting == n, "I13 %s: step %u waits for %u, not %u", job->id, i, n, waiting);
     require(c,
             n > 0 || r->state != 'W' || is_past(c, job) || (job->changing && !job->steps[i].back),
-            "L1 %s: step %u is ready and nobody sent it", job->id, i);
+            "L1 %s: step %u is ready and was not sent", job->id, i);
 }
 
 static int64_t bounded(int64_t ms, int64_t left)
@@ -47,7 +48,7 @@ static int64_t bounded(int64_t ms, int64_t left)
     return left > 0 && left < ms ? left : ms;
 }
 
-/* What a dispatch gives: the wait doubled each time that nobody took the request. */
+/* The duration that a dispatch gives: the wait doubles each time that no agent took the request. */
 static int64_t given(const struct job *job, uint32_t i, const struct ops_step_record *r)
 {
     const struct workflow_dispatch *d = check_terms_of(job, i);
@@ -60,9 +61,9 @@ static int64_t given(const struct job *job, uint32_t i, const struct ops_step_re
     return bounded(wait, left) + bounded(d->lock_ms, left);
 }
 
-/* When a lease is looked at, at the latest. One of before a jump lasts as much longer as whoever
- * looked last before that knew; what is past while expiry waits is looked at again after a while.
- */
+/* The latest time at which a lease is inspected. A lease of before a jump lasts longer by what the
+ * last supervisor before knew; a lease that is over while nothing expires is inspected again after
+ * a while. */
 static int64_t lease_end(struct checker *c, const struct job *job, uint32_t i,
                          const struct ops_step_record *r)
 {
@@ -93,9 +94,9 @@ static void compare_moment(struct checker *c, const struct job *job, uint32_t i,
                 f->due, i, r->till);
 }
 
-/* A lease is what its dispatch gave, with the wait doubled each time that nobody took the request.
- * Progress makes it shorter, never longer, and so does a clock that has stepped back: then it is
- * given again, from then on. */
+/* A lease lasts as its dispatch has set it; its wait doubles each time that no agent took the
+ * request. Progress can only shorten it, and so can a clock that has stepped back: then it is
+ * granted again, from that time on. */
 static void compare_lease(struct checker *c, const struct job *job, uint32_t i,
                           const struct ops_step_record *r)
 {
@@ -103,7 +104,7 @@ static void compare_lease(struct checker *c, const struct job *job, uint32_t i,
     int64_t lasts = given(job, i, r), till = token->minted + lasts;
     bool again = token->back_at > 0 && r->till >= token->back_at + lasts;
 
-    require(c, r->till == till || (r->till < till && (token->told || again)),
+    require(c, r->till == till || (r->till < till && (token->reported || again)),
             "I9 %s: the lease of step %u ends at %" PRId64 ", not %" PRId64, job->id, i, r->till,
             till);
 }
@@ -137,8 +138,8 @@ static bool counts_fit(const struct job *job, const struct step *step,
            r->expiries == step->expiries + step->forgiven.expiries;
 }
 
-/* The walk of a Retry of all has come by: what counts from here on is seen at once, for the walk
- * may last longer than the next flight. */
+/* The walk of a Retry of all has passed the step: its counters are compared at once, as the walk
+ * may last longer than the next dispatch. */
 static void see_anew(struct step *step, const struct ops_step_record *r)
 {
     if (!step->anew || r->failures > 0 || r->expiries > 0)
@@ -156,7 +157,7 @@ static void compare_counts(struct checker *c, const struct job *job, uint32_t i,
     require(c, counts_fit(job, step, r),
             "I9 %s: step %u counts %u failures, %u expiries; there were %u and %u", job->id, i,
             r->failures, r->expiries, step->failures, step->expiries);
-    /* the park interval may be over, and the step marked to be tried again */
+    /* the park interval may be over, and the step in state M */
     require(c, job->ending || !step->parked || r->state == 'P' || r->state == 'M',
             "I13 %s: step %u parked or not", job->id, i);
     require(c, r->state != 'P' || step->parked || r->since < job->since,
@@ -186,7 +187,7 @@ static void note_lease(struct checker *c, const struct job *job, uint32_t i, int
 
 static void note_rest(struct step *step, const struct ops_step_record *r)
 {
-    step->laid_down = r->state == 'W' && r->attempt > 0;
+    step->stored_at_rest = r->state == 'W' && r->attempt > 0;
 }
 
 static void compare_step(struct checker *c, const struct job *job, uint32_t i, struct bytes text,
@@ -218,7 +219,7 @@ static void compare_step(struct checker *c, const struct job *job, uint32_t i, s
         note_lease(c, job, i, r.till);
 }
 
-/* Forward work has a bound, and somebody looks at the job when it passes. */
+/* Forward work has a deadline, and the job is inspected when it passes. */
 static void compare_deadline(struct checker *c, const struct job *job, const struct facts *f)
 {
     int64_t by = (int64_t)check_number(simstore_field(c->store, "complete_by"));
@@ -235,10 +236,11 @@ static void compare_deadline(struct checker *c, const struct job *job, const str
         "L1 %s: due at %" PRId64 " though its deadline is at %" PRId64, job->id, f->due, by);
 }
 
-static void compare_owed(struct checker *c, const struct job *job, const struct ending *list)
+static void compare_outbox(struct checker *c, const struct job *job, const struct ending *list)
 {
     for (const struct ending *e = list; e; e = e->older)
-        require(c, check_is_owed(c, job, e->seq) == e->owed, "I13 %s: owed or not", job->id);
+        require(c, check_in_outbox(c, job, e->seq) == e->in_outbox, "I13 %s: the outbox differs",
+                job->id);
 }
 
 /* What the job needs a person for, "" for nothing. */
@@ -249,7 +251,7 @@ static const char *need_of(const struct job *job)
     if (job->settled)
         return job->troubled ? "ended" : "";
     for (uint32_t i = 0; i < job->w->n_steps; i++)
-        if (job->steps[i].marked && !check_is_there(job, i, job->back))
+        if (job->steps[i].alerted && !check_is_there(job, i, job->back))
             return "parked";
     if (*job->hold && job->late && !job->ending)
         return "deadline";
@@ -289,14 +291,14 @@ static void compare_indexes(struct checker *c, const struct job *job, int64_t du
             "I13 %s: open or not", job->id);
     require(c, simstore_zscore(c->store, p, "settled", job->id, &at) == job->settled,
             "I13 %s: settled or not", job->id);
-    compare_owed(c, job, job->last);
-    compare_owed(c, job, job->alerts);
+    compare_outbox(c, job, job->last);
+    compare_outbox(c, job, job->alerts);
     compare_needs(c, job);
 }
 
 static void compare_counters(struct checker *c, const struct job *job, const struct facts *f)
 {
-    uint64_t open = 0, owed = 0;
+    uint64_t open = 0, in_outbox = 0;
 
     for (uint32_t i = 0; i < job->w->n_steps; i++)
         open += !check_is_there(job, i, job->back);
@@ -305,14 +307,15 @@ static void compare_counters(struct checker *c, const struct job *job, const str
     require(c, f->busy == f->busy_steps, "I13 %s: %" PRIu64 " steps busy, not %" PRIu64, job->id,
             f->busy_steps, f->busy);
     for (const struct ending *e = job->last; e; e = e->older)
-        owed += e->owed;
+        in_outbox += e->in_outbox;
     for (const struct ending *e = job->alerts; e; e = e->older)
-        owed += e->owed;
-    require(c, f->owes == owed, "I13 %s: %" PRIu64 " notifications owed, not %" PRIu64, job->id,
-            owed, f->owes);
+        in_outbox += e->in_outbox;
+    require(c, f->in_outbox == in_outbox,
+            "I13 %s: %" PRIu64 " notifications in the outbox, not %" PRIu64, job->id, in_outbox,
+            f->in_outbox);
 }
 
-/* A job is deleted when its retention is over, whole and not earlier. */
+/* A job is deleted as a whole when its retention is over, and not earlier. */
 static void compare_forgotten(struct checker *c, struct job *job)
 {
     int64_t at;
@@ -329,9 +332,11 @@ static void compare_forgotten(struct checker *c, struct job *job)
     job->forgotten = true;
     timeline_note(c->t, FEATURE_FORGOTTEN);
     for (const struct ending *e = job->last; e; e = e->older)
-        require(c, !e->owed, "I11 %s: forgotten, and somebody is still to hear of it", job->id);
+        require(c, !e->in_outbox, "I11 %s: forgotten, and its notification is still in the outbox",
+                job->id);
     for (const struct ending *e = job->alerts; e; e = e->older)
-        require(c, !e->owed, "L3 %s: forgotten, and somebody is still to hear of it", job->id);
+        require(c, !e->in_outbox, "L3 %s: forgotten, and its alert is still in the outbox",
+                job->id);
 }
 
 void check_compare(struct checker *c, struct job *job, bool whole)
@@ -355,7 +360,7 @@ void check_compare(struct checker *c, struct job *job, bool whole)
         timeline_note(c->t, FEATURE_CURSOR);
     f.open = check_number(simstore_field(c->store, "open"));
     f.busy = check_number(simstore_field(c->store, "busy"));
-    f.owes = check_number(simstore_field(c->store, "owes"));
+    f.in_outbox = check_number(simstore_field(c->store, "owes"));
     f.going = !f.cursor && !f.pending && !job->settled && !job->ending && !*job->hold;
     require(c, finished == job->settled, "I13 %s: finished or not", job->id);
     require(c, check_number(simstore_field(c->store, "seq")) == job->seq, "I13 %s: seq", job->id);
@@ -365,7 +370,7 @@ void check_compare(struct checker *c, struct job *job, bool whole)
     require(c,
             !f.cursor || job->settled || *job->hold || job->ending || f.back ||
                 f.due <= c->store_now + CONTINUED_MS,
-            "I13 %s: nobody goes on with the cursor", job->id);
+            "I13 %s: no call continues at the cursor", job->id);
     for (uint32_t i = 0; whole && i < job->w->n_steps && !c->violated; i++)
         compare_step(c, job, i, simstore_step(c->store, i), &f);
     if (whole)

@@ -13,7 +13,7 @@
 #define NAME_MAX 512
 #define TABLE_MIN 1024
 
-/* Numbers by keys, none of which is 0. */
+/* Numbers by keys; no key is 0. */
 struct table {
     struct slot {
         uint64_t key;
@@ -27,11 +27,11 @@ struct choices {
     struct choice *items;
     uint32_t n, size;
     struct table counts; /* draws so far, by name */
-    struct table places; /* in items, by name and n-th */
+    struct table places; /* index in items plus 1, by name and n-th */
     bool followed;
     uint64_t most_events;
     char about[NAME_MAX];
-    char name[NAME_MAX]; /* of the draw that is due */
+    char name[NAME_MAX]; /* of the present draw */
     uint32_t site;
     uint32_t nth;
 };
@@ -59,7 +59,7 @@ static void table_grow(struct table *t)
     *t = bigger;
 }
 
-/* Found, or made with 0; valid until the next call. */
+/* Found, or created with 0; valid until the next call. */
 static uint32_t *table_at(struct table *t, uint64_t key)
 {
     uint32_t i;
@@ -108,7 +108,7 @@ struct choices *choices_free(struct choices *c)
     return NULL;
 }
 
-/* Where each one stands, from 1 on. */
+/* Notes the place of each choice, counted from 1. */
 static void place(struct choices *c)
 {
     table_clear(&c->places);
@@ -189,7 +189,7 @@ __attribute__((format(printf, 2, 3))) static void set_about(struct decider *d, c
     va_end(args);
 }
 
-/* What stands behind the last "." or "->" of an expression. */
+/* The text after the last "." or "->" of an expression. */
 static const char *last_member(const char *expression)
 {
     const char *from = expression;
@@ -200,7 +200,7 @@ static const char *last_member(const char *expression)
     return from;
 }
 
-/* Formatted by hand, as it is done for each draw. */
+/* Formatted by hand, as this is done for each draw. */
 static void set_name(struct choices *c, const struct draw *draw)
 {
     char *at = stpcpy(c->name, draw->function);
@@ -220,7 +220,7 @@ static uint64_t record(struct choices *c, int64_t now, uint64_t outcome)
     return outcome;
 }
 
-/* Return: what was kept of this draw; 0 where nothing was, or it was taken back. */
+/* Return: the outcome that was kept for this draw; 0: none, or the choice was taken back. */
 static uint64_t kept(struct choices *c, int64_t now)
 {
     uint32_t found = *table_at(&c->places, key_of(c->name, c->nth));
@@ -242,7 +242,7 @@ static uint64_t on_draw(struct decider *d, struct timeline *t, const struct draw
         return record(c, t->now, timeline_by_chance(t, draw));
     outcome = kept(c, t->now);
     if (draw->kind == DRAW_SEED && outcome == 0)
-        return key_of(c->name, c->nth); /* another one for each */
+        return key_of(c->name, c->nth); /* a different seed for each draw */
     return outcome < draw->n ? outcome : draw->n - 1;
 }
 

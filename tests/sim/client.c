@@ -27,7 +27,7 @@ const char *client_queue(const struct client_job *job)
     return inbox(job->world, job->client);
 }
 
-/* ---- submitting: the same words until there is a receipt ---- */
+/* ---- submitting: the same message until there is a Receipt ---- */
 
 static void on_submit(struct event *e)
 {
@@ -54,7 +54,7 @@ static struct bytes submit_body(struct world *w, struct client_job *job, const s
     m.labels = &labels;
     m.n_labels = 1;
     m.traceparent = (char *)effects_printf(&w->t->arena, CHECKER_TRACE, job->id);
-    if (d->registered) /* by name alone where there is only one version */
+    if (d->registered) /* a name without a version is enough if there is only one version */
         m.workflow = d->newer || timeline_chance(w->t, HALF) ? (char *)d->workflow->full_name
                                                              : (char *)d->workflow->name;
     else
@@ -127,7 +127,7 @@ struct command *client_command(struct client_job *job, const char *name, int64_t
     return c;
 }
 
-/* The last command holds whatever has happened meanwhile. */
+/* Marks the last command, which has to be carried out whatever else happens. */
 static void insist(struct client_job *job)
 {
     job->commands->message.if_seq = 0;
@@ -206,7 +206,7 @@ static Drover__V1__Payload *any_payload(struct client_job *job)
     return payload;
 }
 
-/* A longer lease, more tries, or the actor of any step. */
+/* A longer lease, more tries, or the actor of a step. */
 static Drover__V1__Step *any_change(struct client_job *job)
 {
     struct timeline *t = job->world->t;
@@ -243,7 +243,7 @@ static void change_one(struct client_job *job, Drover__V1__Retry *m, const char 
     m->begin_anew = (m->arguments || m->change) && timeline_chance(t, HALF);
 }
 
-/* All steps, or one of them, and that maybe changed or with other arguments. */
+/* All steps, or one of them, perhaps with a change or other arguments. */
 static void retry(struct client_job *job, int64_t when, bool maybe_one)
 {
     struct timeline *t = job->world->t;
@@ -319,7 +319,7 @@ static void steer_as_planned(struct client_job *job, const struct plan_command *
     insist(job);
 }
 
-/* Turns are what most of it is about. */
+/* Most of these commands turn the job. */
 static void steer(struct client_job *job, int64_t when)
 {
     switch (timeline_between(job->world->t, 0, 18)) {
@@ -384,7 +384,7 @@ void client_end(struct world *w, const char *id, bool hard)
 
         if (strcmp(job->id, id) != 0)
             continue;
-        job->too_late = false; /* it is there: a copy of its Submit was in time */
+        job->too_late = false; /* its job exists: a copy of its Submit was in time */
         if (hard) {
             kill_job(job, w->t->now);
         } else {
@@ -417,7 +417,7 @@ bool client_is_busy(const struct world *w)
     return false;
 }
 
-/* ---- hearing ---- */
+/* ---- receiving ---- */
 
 static struct client_job *job_find(const struct world *w, const char *id)
 {
@@ -435,7 +435,7 @@ bool client_calls(const struct world *w, const char *job, uint32_t n, const char
            strcmp(of->definition->workflow->steps[n].name, step) == 0;
 }
 
-/* Until the store has it: a receipt from before may still be on its way. */
+/* Repeats the Submit until the store has the job: an old Receipt may still be on its way. */
 static void on_again(struct event *e)
 {
     struct client_job *job = container_of(e, struct client_job, again_event);
@@ -459,7 +459,7 @@ void clients_submit_again(struct world *w)
     }
 }
 
-/* What it wanted of the job until now it wants no more. */
+/* Gives up all commands about the job. */
 static void is_too_late(struct client_job *job)
 {
     job->accepted = job->too_late = true;
@@ -502,7 +502,7 @@ static void hear_answer(struct world *w, const Drover__V1__Answer *m)
     if (!c || c->answered ||
         (m->code == DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB &&
          !checker_forgot(w->checker, c->job->id)))
-        return; /* a command that overtook its Submit is given again */
+        return; /* a command that overtook its Submit is repeated */
     c->answered = true;
     if (c->hear)
         c->hear(c->hear_ctx, m);
@@ -510,7 +510,7 @@ static void hear_answer(struct world *w, const Drover__V1__Answer *m)
 
 #define MENDED_MOST 3
 
-/* Its client is told that a step is parked, and has it done otherwise. */
+/* A client that receives the alert of a parked step changes the step. */
 static void hear_event(struct world *w, const Drover__V1__JobEvent *m)
 {
     struct client_job *job = job_find(w, m->job_id);
@@ -529,14 +529,14 @@ static void hear_event(struct world *w, const Drover__V1__JobEvent *m)
     drover__v1__retry__init(c->message.retry);
     change_one(job, c->message.retry, timeline_str(w->t, m->step));
     insist(job);
-    if (timeline_chance(w->t, HALF)) { /* maybe while that waits */
+    if (timeline_chance(w->t, HALF)) { /* perhaps while the change waits */
         set_desired(job, DROVER__V1__STATE__STATE_DISABLED, when + timeline_between(w->t, 1, 100));
         insist(job);
     }
 }
 
-/* An answer that has been asked for again meanwhile, a notification that a supervisor has sent
- * again. */
+/* An Answer to a question that was repeated meanwhile, or a notification that was sent again on a
+ * supervisor's request. */
 static void note_late(const struct process *p, uint64_t handle, const char *type)
 {
     static const struct {
@@ -583,7 +583,7 @@ void client_delivery(struct process *p, const struct bus_delivery *d, const char
     simlink_ack(&p->link, d->handle);
 }
 
-/* ---- the beginning ---- */
+/* ---- setup ---- */
 
 static struct process *nth_client(struct world *w, uint32_t n)
 {
@@ -593,7 +593,7 @@ static struct process *nth_client(struct world *w, uint32_t n)
     return NULL;
 }
 
-/* What is not to be said counts as answered. */
+/* Commands that a plan leaves out count as answered. */
 static void commands_begin(struct client_job *job)
 {
     struct timeline *t = job->world->t;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Hashes of what a world consists of: FNV-1a over bytes, a mixer over numbers. */
+/* Hashes of the parts of a world: FNV-1a over bytes, a mixer over numbers. */
 #pragma once
 
 #include <stdint.h>
@@ -10,7 +10,7 @@
 #define DIGEST_INIT UINT64_C(14695981039346656037)
 #define DIGEST_PRIME UINT64_C(1099511628211)
 
-/* One step of SplitMix64: sums of what it gives do not cancel out, so the order may be free. */
+/* One step of SplitMix64: sums of its results do not cancel out, so their order may differ. */
 static inline uint64_t digest_stir(uint64_t d)
 {
     d = (d ^ (d >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);

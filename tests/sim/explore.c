@@ -17,17 +17,17 @@
 
 #define READY_MAX 64 /* events of one moment */
 #define FIRST 'a'    /* letter of the first way */
-#define LAST '*'     /* of the last one, time and again */
+#define LAST '*'     /* the last way, at each further choice */
 
 /* Shared by all processes. */
 struct common {
     uint64_t states, events, ends;
     uint32_t running; /* processes that do not wait */
-    bool stop;        /* something was violated, or has crashed */
+    bool stop;        /* an invariant was violated, or a process has crashed */
     bool crashed;
     bool full;
     bool left_off;
-    bool told; /* the violation, or the path of a crash, is being written */
+    bool reported; /* a process is writing the violation, or the path of a crash */
     char violation[512];
     char path[EXPLORE_PATH_MAX];
     uint64_t mask;
@@ -40,7 +40,7 @@ struct explorer {
     struct explorer_view view;
     int64_t opens;
     bool open;
-    bool alone; /* one way only */
+    bool alone; /* goes one way only */
     unsigned jobs;
     int64_t late_ms;
     uint32_t left[EXPLORE_BUDGETS_];
@@ -68,7 +68,7 @@ struct decider *explorer_decider(struct explorer *x)
     return &x->decider;
 }
 
-/* ---- random numbers: of what the machine hears ---- */
+/* ---- random numbers: made from what the machine has received ---- */
 
 static struct {
     bool set;
@@ -90,7 +90,7 @@ bool explorer_random(uint64_t *out)
 
 /* ---- states ---- */
 
-/* Return: whether it is new. */
+/* Return: whether the state is new. */
 static bool enter(struct common *c, uint64_t state)
 {
     uint64_t at = state;
@@ -118,7 +118,7 @@ static bool before(const struct event *a, const struct event *b)
            (a->node.when == b->node.when && a->node.order < b->node.order);
 }
 
-/* How many have to happen before it. */
+/* The number of events that have to happen before it. */
 static uint64_t ahead_in_lane(const struct timeline *t, const struct event *e)
 {
     uint64_t n = 0;
@@ -174,12 +174,12 @@ static bool ended_well(pid_t child)
     return waitpid(child, &status, 0) == child && is_good(status);
 }
 
-/* The first one counts. */
+/* Only the first violation counts. */
 static void stop(struct explorer *x, const char *violation, const char *rest_of_path)
 {
     struct common *c = x->common;
 
-    if (!__atomic_exchange_n(&c->told, true, __ATOMIC_ACQ_REL)) {
+    if (!__atomic_exchange_n(&c->reported, true, __ATOMIC_ACQ_REL)) {
         c->crashed = !violation;
         snprintf(c->violation, sizeof(c->violation), "%s", violation ? violation : "");
         snprintf(c->path, sizeof(c->path), "%s%s", x->path, rest_of_path);
@@ -187,8 +187,8 @@ static void stop(struct explorer *x, const char *violation, const char *rest_of_
     c->stop = true;
 }
 
-/* This process is done; those that it left at work it waits for. One that was killed has not gone
- * all its ways: what came behind it died with it. */
+/* Ends this process after the children that it has left running. A child that was killed has not
+ * gone all its ways: the ways behind it were lost. */
 static _Noreturn void leave(struct explorer *x)
 {
     struct common *c = x->common;
@@ -221,9 +221,9 @@ static void remember(struct explorer *x, uint32_t way)
     x->path[x->path_len] = 0;
 }
 
-/* Goes this way in a child, and waits for it; where there is room for one more, a copy of this
- * process waits. A child that is on its own goes the last way wherever ways part: so much is known
- * of where it was when it crashed. Return: true in the child. */
+/* Goes this way in a child, and waits for it. If one more process may run, a copy of this process
+ * waits instead. A child that runs alone goes the last way at each choice: the path then shows how
+ * far it came before it crashed. Return: true in the child. */
 static bool go(struct explorer *x, uint32_t way)
 {
     bool along = has_capacity(x);
@@ -305,7 +305,8 @@ static uint64_t on_draw(struct decider *d, struct timeline *t, const struct draw
 
 /* ---- events ---- */
 
-/* What may happen now, the oldest first; what is eager alone. @idle: nothing of it has to. */
+/* The events that may happen now, the oldest first; if there are eager ones, only those. @idle: no
+ * event has to happen now. */
 static uint32_t ready(const struct timeline *t, struct event **out, bool *idle)
 {
     uint32_t n = 0;
@@ -330,7 +331,7 @@ static uint32_t ready(const struct timeline *t, struct event **out, bool *idle)
     return n;
 }
 
-/* To when something has to happen. Return: false where nothing ever has to. */
+/* Moves the time to the next event that has to happen. Return: false if there is none. */
 static bool pass_time(struct explorer *x, struct timeline *t)
 {
     const struct heap_node *next = heap_first(&t->heap);
@@ -341,7 +342,7 @@ static bool pass_time(struct explorer *x, struct timeline *t)
     return next;
 }
 
-/* More of it than has to pass: what was to happen now will be late. */
+/* Moves the time further than that: the events of now happen late. */
 static void be_late(struct explorer *x, struct timeline *t)
 {
     x->left[EXPLORE_TIME]--;
@@ -357,7 +358,7 @@ static bool on_step(struct decider *d, struct timeline *t)
 
     if (x->common->stop && !x->alone)
         leave(x);
-    if (n == 0) /* at rest, where nothing is on its way that may come any time, either */
+    if (n == 0) /* at rest if no event is on its way, not even a roaming one */
         return (x->open && x->view.quiet(x->view.ctx)) || pass_time(x, t);
     passes = x->open && (idle || x->left[EXPLORE_TIME] > 0);
     if (x->open && !x->alone && n + passes > 1 && !enter(x->common, state_of(x, t)))
@@ -375,7 +376,7 @@ static bool on_step(struct decider *d, struct timeline *t)
     return true;
 }
 
-/* ---- the beginning and the end ---- */
+/* ---- setup and end ---- */
 
 void explorer_open(struct explorer *x, const struct explorer_view *view, int64_t when)
 {
@@ -409,7 +410,7 @@ static struct common *common_new(unsigned bits, size_t *size)
     return c;
 }
 
-static struct common *timed; /* what the alarm ends */
+static struct common *timed; /* the alarm ends these processes */
 
 static void on_alarm(int signal)
 {
@@ -433,7 +434,7 @@ static void run_apart(struct explorer *x, void (*run)(void *ctx, struct explorer
     fflush(stdout);
     if ((child = fork_child()) == 0) {
         run(ctx, x);
-        _exit(3); /* it was to end by explorer_end() */
+        _exit(3); /* explorer_end() should have ended the process */
     }
     if (!ended_well(child))
         stop(x, NULL, (char[]){LAST, 0});

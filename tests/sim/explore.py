@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Explores tiny worlds, and shows that drover-explore finds what it is there for.
+"""Explores tiny worlds, and shows that drover-explore finds planted bugs.
 
     explore.py BUILD [--all] [--seconds N] [--jobs N]
 
-Without --all: worlds of some thousand states, and mutants of tests/mutants, each in a world where the explorer
-must find it. With it: larger worlds, each left off after N seconds (600) where it has not come to an end; what
-was explored to its end, by this build, is kept in BUILD/tests/sim/explored, and not explored again. The last
-line tells how many worlds came to their end, how many were left off, in how many something was violated, and
-how many could not be explored, as a process crashed.
+Without --all: worlds of some thousand states, and mutants of tests/mutants, each in a world in
+which the explorer must find it. With --all: larger worlds; each is stopped after N seconds (600) if
+it is not finished. Worlds that this build has explored completely are listed in
+BUILD/tests/sim/explored and are not explored again. The last line says how many worlds were
+explored completely, how many were stopped, how many violated an invariant, and how many could not
+be explored because a process crashed.
 """
 
 import argparse
@@ -25,7 +26,7 @@ FUNCTIONS = "common/store/drover.lua"
 sys.path.insert(0, str(ROOT / "tests/mutants"))
 import rules  # noqa: E402
 
-ONE = "--schedulers 1 --agents 1 --supervisors 1"  # of each; two where nothing is said
+ONE = "--schedulers 1 --agents 1 --supervisors 1"  # of each; two if nothing is said
 
 SMALL = [
     "--steps 3",
@@ -76,16 +77,19 @@ LARGE = [
     "--steps 3 --flips 1 --budget crash=1,lost=1,doubled=1,time=1",
 ]
 
-# Name in tests/mutants/rules.py, and the world in which it must show.
+# A mutant of tests/mutants/rules.py, and the world in which it must be found.
 FOUND = [
-    ("a redelivered reply does not send its follow-ups again", f"--steps 2 {ONE} --budget store=1"),
+    (
+        "a redelivered reply does not send its follow-up requests again",
+        f"--steps 2 {ONE} --budget store=1",
+    ),
     ("a reply's token is not compared", f"--steps 1 {ONE} --budget time=1"),
-    # by a call that is late: one that was made again has been answered, and the next attempt is in flight
+    # By a late call: the call was repeated and answered, and the next attempt is in flight.
     ("a reply's token is not compared", f"--steps 1 {ONE} --budget failure=1,store=1"),
-    ("a Submit is made again each time that it comes", f"--steps 1 {ONE} --budget doubled=1"),
-    ("expire does not withdraw the token", f"--steps 1 {ONE} --budget time=1"),
-    ("what is not known is not undone", f"--steps 2 {ONE} --budget failure=1"),
-    ("a lease that ended is taken for one in which nothing was done", f"--steps 2 {ONE} --budget lost=1"),
+    ("a repeated Submit makes its job again", f"--steps 1 {ONE} --budget doubled=1"),
+    ("an expiry does not withdraw the token", f"--steps 1 {ONE} --budget time=1"),
+    ("a step with an unknown effect is not undone", f"--steps 2 {ONE} --budget failure=1"),
+    ("a lease that has ended proves that nothing was done", f"--steps 2 {ONE} --budget lost=1"),
     ("a permanent failure is tried again", f"--steps 2 {ONE} --budget permanent=1"),
 ]
 
@@ -95,33 +99,37 @@ class Explorer:
         self.program = build / "tests/sim/drover-explore"
         self.jobs = jobs
         self.tests = self.failed = self.left_off = self.violations = self.crashed = 0
-        self.whole = []  # what was said of each world that was explored to its end
+        self.whole = []  # the output for each world that was explored completely
 
     def explore(self, world, *more):
-        """Return: the exit code, and what was said."""
-        command = ["setpriv", "--pdeathsig", "KILL", self.program, *world.split(), "--jobs", str(self.jobs), *more]
+        """Return: the exit code and the output."""
+        command = [
+            "setpriv", "--pdeathsig", "KILL",
+            self.program, *world.split(), "--jobs", str(self.jobs), *more,
+        ]
         done = subprocess.run(command, capture_output=True, text=True)
         return done.returncode, (done.stdout + done.stderr).strip()
 
-    def tell(self, good, name, said):
+    def report(self, good, name, output):
         self.tests += 1
         self.failed += not good
         print(f"{'ok' if good else 'not ok'} {self.tests} - {name}")
-        for line in said.splitlines():
+        for line in output.splitlines():
             print(f"# {line}", flush=True)
 
     def clean(self, world, *more):
-        """Nothing is violated there. Return: what was said; None where it was not explored to its end."""
-        code, said = self.explore(world, *more)
-        left_off = code == 0 and ("left off" in said or "full" in said)
-        self.tell(code == 0, f"{world} # left off" if left_off else world, said)
+        """Checks that no invariant is violated. Return: the output; None if the world was not
+        explored completely."""
+        code, output = self.explore(world, *more)
+        left_off = code == 0 and ("left off" in output or "full" in output)
+        self.report(code == 0, f"{world} # left off" if left_off else world, output)
         self.left_off += left_off
         self.violations += code == 1
         self.crashed += code not in (0, 1)
         if code or left_off:
             return None
-        self.whole.append(said)
-        return said
+        self.whole.append(output)
+        return output
 
     def summary(self):
         states, events = (sum(column) for column in zip((0, 0), *map(numbers, self.whole)))
@@ -131,36 +139,43 @@ class Explorer:
         )
 
     def finds(self, mutant, world):
-        file, old, new, *_ = next(of_rule[mutant] for of_rule in rules.RULES.values() if mutant in of_rule)
+        file, old, new, *_ = next(
+            of_rule[mutant] for of_rule in rules.RULES.values() if mutant in of_rule
+        )
         text = (ROOT / file).read_text()
         with tempfile.NamedTemporaryFile("w", suffix=".lua") as functions:
             functions.write(text.replace(old, new))
             functions.flush()
-            code, said = self.explore(world, "--functions", functions.name)
+            code, output = self.explore(world, "--functions", functions.name)
         planted = file == FUNCTIONS and text.count(old) == 1
-        self.tell(planted and code == 1, f"finds: {mutant}, {world}", said if planted else "it cannot be planted")
+        self.report(
+            planted and code == 1,
+            f"finds: {mutant}, {world}",
+            output if planted else "the mutant cannot be applied",
+        )
 
     def key(self, world):
-        """Of this world, in this build."""
+        """Of this world in this build."""
         parts = [self.program.read_bytes(), (ROOT / FUNCTIONS).read_bytes(), world.encode()]
         return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
-def numbers(said):
-    """Of states and of events."""
-    return [int(number) for number in re.findall(r"(\d+) (?:states|events)", said)]
+def numbers(output):
+    """The numbers of states and of events."""
+    return [int(number) for number in re.findall(r"(\d+) (?:states|events)", output)]
 
 
 def explore_all(explorer, ledger, seconds):
-    known = dict(line.split(" ", 1) for line in ledger.read_text().splitlines()) if ledger.exists() else {}
+    lines = ledger.read_text().splitlines() if ledger.exists() else []
+    known = dict(line.split(" ", 1) for line in lines)
     for world in SMALL + LARGE:
         key = explorer.key(world)
         if key in known:
-            explorer.tell(True, world, known[key])
+            explorer.report(True, world, known[key])
             explorer.whole.append(known[key])
-        elif said := explorer.clean(world, "--seconds", str(seconds)):
+        elif output := explorer.clean(world, "--seconds", str(seconds)):
             with ledger.open("a") as file:
-                print(key, re.sub(r"\s+", " ", said), file=file)
+                print(key, re.sub(r"\s+", " ", output), file=file)
 
 
 def main():

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * drover-explore: all that can happen to one small job
+ * drover-explore: everything that can happen to one small job
  *
  *     drover-explore [--steps 3] [--schedulers 2] [--agents 2] [--supervisors 2] [--flips 1]
  *                    [--budget crash=1,lost=1,time=2] [--struck agent] [--jobs 2]
  *                    [--functions FILE] [--seconds N]
- *     drover-explore … --path abac… --trace
+ *     drover-explore ... --path abac... --trace
  *
- * A chain of steps, each with a revert, and two of every daemon that nobody elects. Those alone
- * die, or lose their connection, whose names begin as --struck says. Prints how many states there
- * are, and how many ways came to rest; after --seconds it leaves off, and says so. Exits with 1
- * when one violates an invariant, and with 2 when a process crashes, after printing what was
- * violated, and the path that replays it.
+ * A chain of steps, each with a revert, and by default two of every daemon, without elections. Only
+ * processes whose name begins as --struck says die or lose their connection. Prints the number of
+ * states, and of ways that came to rest; after --seconds it stops and says so. Exits with 1 if a
+ * way violates an invariant, and with 2 if a process crashes, after it has printed the violation
+ * and the path that replays it.
  */
 #include <assert.h>
 #include <getopt.h>
@@ -27,7 +27,7 @@
 #include "world.h"
 
 #define LEASE_MS INT64_C(1000)
-#define BEGIN_MS 3500 /* all processes have started, and rest */
+#define BEGIN_MS 3500 /* by then all processes have started and are at rest */
 #define SETTLE_MS INT64_C(600000)
 #define TABLE_BITS 27
 
@@ -45,7 +45,8 @@ struct run {
     struct simstore *store;
 };
 
-/* ---- random numbers of the machines; see explore.h. The linker's --wrap wants these names ---- */
+/* ---- random numbers of the machines, see explore.h; the names that --wrap of the linker gives
+ * ---- */
 
 /* NOLINTBEGIN(bugprone-reserved-identifier) */
 uint64_t __real_rng_next(struct rng *r);
@@ -99,7 +100,7 @@ static Drover__V1__Workflow *chain(struct timeline *t, uint32_t steps)
     return w;
 }
 
-/* To and fro, any time after the Submit was sent. */
+/* Turns back and forward, at any time after the Submit was sent. */
 static const struct plan_command *flips(struct timeline *t, uint32_t n)
 {
     struct plan_command *commands = timeline_alloc(t, n * sizeof(*commands));
@@ -165,7 +166,7 @@ static void run_world(void *ctx, struct explorer *x)
     explorer_open(x, &(struct explorer_view){world_digest, world_quiet, w}, BEGIN_MS);
     world_run(w, &result);
     explorer_end(x, *result.violation ? result.violation : NULL);
-    world_free(w); /* of the one way that is replayed */
+    world_free(w); /* the world of the one way that is replayed */
     timeline_deinit(&t);
 }
 
@@ -292,7 +293,7 @@ int main(int argc, char **argv)
     if (!parse_options(&o, argc, argv))
         return usage(argv[0]);
     log_set_level((enum log_level)(LOG_ERROR + 1));
-    setvbuf(stdout, NULL, _IOLBF, 0); /* a trace is read up to the crash */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* the trace must be complete up to a crash */
     run.store = simstore_new(o.functions);
     status = explore(&o.explore, run_world, &run, &result);
     simstore_free(run.store);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Features: what a world has to show, so that many of them have shown everything
+ * Features: what worlds have to show, so that many worlds together have shown everything
  *
- * A simulation that never does a thing cannot find what is wrong with it, and nobody notices. Each
- * world notes what happened in it; drover-sim --features counts the worlds of each, and fails where
- * there is none.
+ * A simulation that never does something cannot find errors in it, and nobody notices. Each world
+ * notes what has happened in it. drover-sim --features counts the worlds of each feature, and fails
+ * if a feature has none.
  */
 #pragma once
 
@@ -36,7 +36,7 @@ enum feature {
     FEATURE_CHANGING,
     FEATURE_ANEW,
     FEATURE_UNCHANGED,
-    FEATURE_STEP_HEARD,
+    FEATURE_STEP_EVENT,
     FEATURE_RESOLVED_DONE,
     FEATURE_RESOLVED_UNDONE,
     FEATURE_MIGRATED,
@@ -70,7 +70,7 @@ enum feature {
     FEATURE_MANY_STEPS,
     FEATURE_MANY_DUE,
     FEATURE_MANY_FORGOTTEN,
-    /* what is wrong */
+    /* errors of clients */
     FEATURE_CONFLICT,
     FEATURE_UNREADABLE,
     FEATURE_SUBMIT_INVALID,
@@ -92,8 +92,8 @@ enum feature {
     FEATURE_TWO_RUNS,
     FEATURE_RUN_REFUSED,
     FEATURE_EFFECT_UNREPORTED,
-    FEATURE_COMPANY,
-    FEATURE_COMPANY_GIVEN_BACK,
+    FEATURE_BATCH,
+    FEATURE_BATCH_DEFERRED,
     FEATURE_LIE,
     FEATURE_LIE_BELIEVED,
     FEATURE_LIE_BROKEN,
@@ -109,7 +109,7 @@ enum feature {
     FEATURE_POISON_SCHEDULER,
     FEATURE_POISON_GIVEN_UP,
     FEATURE_CONNECTION_CLOSED,
-    FEATURE_CONFIRM_OWED,
+    FEATURE_CONFIRM_LATE,
     FEATURE_CONFIRM_MISSED,
     FEATURE_ALARM,
     FEATURE_ALARM_BLOCKS,
@@ -129,10 +129,10 @@ enum feature {
     FEATURES_ = FEATURE_CELLS_ + FEATURE_BOUNDARIES * FEATURE_FAULTS,
 };
 
-/* Both from 1. */
+/* Both are counted from 1. */
 #define FEATURE_CELL(boundary, fault)                                                              \
     (enum feature)(FEATURE_CELLS_ + ((boundary)-1) * FEATURE_FAULTS + (fault)-1)
 
-/* Such as "a job is taken back in flight", until the next call; NULL for a cell that need not be
+/* Such as "a job is taken back in flight", until the next call; NULL: a cell that need not be
  * shown. */
 const char *feature_name(enum feature feature);

@@ -7,7 +7,7 @@
 #include "model/wire.h"
 #include "parts.h"
 
-#define OF_BOTH_MS 15000 /* two supervisors ask for the same within, at pace 1 */
+#define OF_BOTH_MS 15000 /* both supervisors' messages within this time count, at pace 1 */
 
 void grid_met(struct timeline *t, enum fault fault, uint32_t at)
 {
@@ -16,9 +16,9 @@ void grid_met(struct timeline *t, enum fault fault, uint32_t at)
             timeline_note(t, FEATURE_CELL(boundary, fault));
 }
 
-/* ---- where something stands ---- */
+/* ---- boundaries ---- */
 
-/* A completion of an undo is where compensation finishes. */
+/* A completed undo is at the boundary at which compensation finishes. */
 static uint32_t of_record(const struct bytes *args, int n)
 {
     return n > 1 && bytes_is(args[1], "D") ? AT(13) : AT(8);
@@ -42,7 +42,7 @@ uint32_t grid_of_call(const char *function, const struct bytes *args, int n)
     return 0;
 }
 
-/* Whether its answer says that a job has settled, or that steps were dispatched by it. */
+/* Whether the answer says that a job has settled, or that this call has dispatched steps. */
 static bool advances(const struct ops_transition *transition)
 {
     bool new = transition->settled > 0;
@@ -65,7 +65,7 @@ uint32_t grid_of_executed(uint32_t at, const struct store_answer *answer)
     return at;
 }
 
-/* Where a message stands on its way: until it is in a queue, and from then on. */
+/* The boundaries of a message: until it is in its queue, and from then on. */
 struct way {
     uint32_t sent;
     uint32_t received;
@@ -93,7 +93,7 @@ static struct way of_message(const struct bus_message *m)
         {"drover.v1.Replies", {AT(7), AT(8)}},
         {"drover.v1.JobEvent", {AT(10), AT(10)}},
     };
-    uint32_t control = m->expires ? AT(12) : AT(14); /* a supervisor's, or a client's */
+    uint32_t control = m->expires ? AT(12) : AT(14); /* of a supervisor, or of a client */
 
     if (!m->type || strcmp(m->exchange, "drover.dead") == 0)
         return (struct way){0, 0};
@@ -138,7 +138,7 @@ static uint32_t of_effect(const struct process *p, const struct effect *e)
     }
 }
 
-/* Behind which boundaries a process is when it stands at an effect. */
+/* The boundaries that a process has passed when it is about to perform an effect. */
 static uint32_t behind(const struct process *p)
 {
     uint32_t at = p->behind;
@@ -158,7 +158,7 @@ static uint32_t before(const struct process *p)
 void grid_performs(const struct process *p)
 {
     struct timeline *t = p->world->t;
-    bool drains = heap_holds(&p->death.node);
+    bool drains = heap_holds(&p->drained.node);
     bool stood = t->now > 0 && p->held_until == t->now;
     uint32_t at = p->behind;
 
@@ -186,7 +186,7 @@ void grid_cut(const struct process *p)
 
 /* ---- the store's answers ---- */
 
-/* Whether a lease that it has minted was over before it was heard of. */
+/* Whether a lease that the call has granted was over when its answer arrived. */
 static bool is_too_late(int64_t took, const struct store_answer *answer)
 {
     struct ops_reader r = ops_reader(answer);
@@ -224,16 +224,16 @@ void grid_answered(const struct process *p, uint32_t at, int64_t took,
         grid_met(t, FAULT_TWO_SUPERVISORS, at);
 }
 
-/* ---- two supervisors ---- */
+/* ---- messages of two supervisors ---- */
 
-/* A step to be recovered, or an ending to be told. */
+/* A Recover of a step, or a Notify of a notification. */
 struct asked {
     struct asked *older;
     const char *job;
-    uint64_t what; /* the step's number, or the ending's */
+    uint64_t what; /* the number of the step or notification */
     bool notification;
-    uint32_t by; /* last */
-    int64_t at;  /* then */
+    uint32_t by; /* the last supervisor */
+    int64_t at;  /* when it published that */
     int64_t twice_until;
 };
 
@@ -273,7 +273,7 @@ void grid_publishes(const struct process *p, const struct bus_message *m)
     const Drover__V1__Control *control;
 
     if (p->role == ROLE_SCHEDULER && strcmp(m->exchange, "drover.tasks") == 0 && !m->message_id)
-        timeline_note(p->world->t, FEATURE_COMPANY);
+        timeline_note(p->world->t, FEATURE_BATCH);
     if (p->role != ROLE_SUPERVISOR || p->world->plan->supervisors == 1 ||
         wire_decode(WIRE_CONTROL, m->body, NULL, &body, NULL))
         return;

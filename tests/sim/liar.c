@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Liars: what agents of another make say
+ * Liars: agents that send false replies
  *
- * Of requests that reached some agent, long ago or just now: that they are done, undone, failed, or
- * both, with their tokens, older ones, those of other steps, or such as nobody ever minted; and
- * what is no message at all. A word with the token in flight is as good as any, so what handlers
- * did is not held against the records of such a step.
+ * They reply to requests that some agent has received, long ago or just now: done, undone, failed
+ * or both, with their tokens, older ones, those of other steps or invented ones; or with bodies
+ * that are no message. A reply with the token in flight counts as any other, so the effect ledger
+ * is not compared for such a step.
  */
 #include <string.h>
 
@@ -16,12 +16,12 @@
 #define LIAR_EXCHANGE WIRE_REPLY_EXCHANGE "nobody"
 #define SOME 200000
 #define LATE_MS 3000 /* after the request, at most */
-#define REASON "lie" /* a header that no honest reply has */
+#define REASON "lie" /* a header that no other reply has */
 
 struct lie {
     struct event event;
     struct process *process;
-    uint64_t life;
+    uint64_t incarnation;
     struct liar_request about;
 };
 
@@ -120,7 +120,7 @@ static void on_lie(struct event *e)
         .mandatory = true,
     };
 
-    if (!p->alive || p->life != lie->life)
+    if (!p->alive || p->incarnation != lie->incarnation)
         return;
     timeline_note(w->t, FEATURE_LIE);
     tell(w->t, p->name, "lies about %s/%s %s", lie->about.job, lie->about.step, lie->about.token);
@@ -152,7 +152,7 @@ static const struct liar_request *any_request(const struct world *w)
     return &w->liar.requests[timeline_between(w->t, 0, n - 1)];
 }
 
-/* The last one, or any; some of it may be of another, or of none. */
+/* The last request or any; parts of it may be of another request or invented. */
 static struct liar_request subject_draw(struct world *w)
 {
     struct liar_request about = w->liar.requests[(w->liar.n - 1) % array_size(w->liar.requests)];
@@ -180,7 +180,7 @@ void liar_hears(struct process *p, struct bytes body)
         return;
     lie = timeline_alloc(w->t, sizeof(*lie));
     lie->process = p;
-    lie->life = p->life;
+    lie->incarnation = p->incarnation;
     lie->about = subject_draw(w);
     lie->event.fire = on_lie;
     lie->event.held_until = &p->held_until;

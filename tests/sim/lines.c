@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static uint8_t *ran; /* the file, a byte for each line; a hook has no other way to find it */
+static uint8_t *ran; /* the file, a byte for each line; global because a Lua hook has no argument */
 
 static void die(const char *path)
 {

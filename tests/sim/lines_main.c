@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * drover-lines: which lines of the store functions no simulated store has run
+ * drover-lines: the lines of the store functions that no simulated store has run
  *
  *     drover-lines FILE
  *
- * FILE is what programs have left that ran with DROVER_LINES=FILE, see lines.h. Exits with 1 where
- * a line has not run. Only LuaJIT can say which lines have code.
+ * Programs that ran with DROVER_LINES=FILE have written FILE, see lines.h. Exits with 1 if a line
+ * has not run. Only LuaJIT can say which lines have code.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,7 +24,7 @@ struct lines {
     uint32_t code, never;
 };
 
-/* Calls visit(line) for each line with code of a function, and of those within it. */
+/* Calls visit(line) for each line with code of a function, and of the functions in it. */
 static const char walk[] =
     "local f, visit = ...\n"
     "local util = require('jit.util')\n"
@@ -99,7 +99,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s FILE\n", argv[0]);
         return 64;
     }
-    memcpy(text.data, "--", 2); /* in the place of "#!", which only Redis knows */
+    memcpy(text.data, "--", 2); /* replaces "#!", which only Redis accepts */
     memcpy(l.ran, ran.data, ran.len < sizeof(l.ran) ? ran.len : sizeof(l.ran));
     if (!find_code(&l, &text)) {
         fprintf(stderr, "only LuaJIT can tell which lines have code\n");

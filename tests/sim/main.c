@@ -7,14 +7,14 @@
  *     drover-sim --seed 17 [--trace | --minimise FILE]
  *     drover-sim --follow FILE [--trace]
  *
- * Exits with 1 when a world violates an invariant, after printing the seed, what was violated, the
- * last events before it, and the command that replays it; with 2 when one ends its process, or does
- * not happen again where its own choices are followed. --twice runs each world twice and
- * compares. --features counts the worlds in which something happened, and fails where none has.
- * With a ledger the seeds are run in pieces, which need not be run again. --minimise keeps in FILE
- * the least of a world that still violates the same, choice by choice, and tells how far it is; it
- * may be ended at any time. --follow runs what FILE has, also where it was changed by hand.
- * --functions takes other store functions than those it was built for.
+ * Exits with 1 if a world violates an invariant, after it has printed the seed, the violation, the
+ * last events before it and the command that replays it; with 2 if a world crashes the process, or
+ * differs when its own choices are followed. --twice runs each world twice and compares. --features
+ * counts the worlds in which something happened, and fails if something never has. With a ledger
+ * the seeds are run in pieces, and pieces in the ledger are skipped. --minimise reduces a world,
+ * choice by choice, as long as it violates the same, keeps the smallest one in FILE and reports its
+ * progress; it may be ended at any time. --follow runs the world in FILE, which may have been
+ * edited. --functions uses other store functions than those of the build.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -46,8 +46,8 @@ struct options {
     bool twice;
     bool features;
     const char *ledger;   /* NULL: none */
-    const char *minimise; /* where to; NULL: not */
-    const char *follow;   /* NULL: chance */
+    const char *minimise; /* the file to write; NULL: do not minimise */
+    const char *follow;   /* the file to follow; NULL: chance */
     unsigned jobs;
     const char *functions;
 };
@@ -60,7 +60,7 @@ struct totals {
     uint64_t small; /* worlds, and their share of cpu_us */
     uint64_t small_us;
     uint64_t failed;           /* worlds */
-    uint64_t shown[FEATURES_]; /* by how many worlds */
+    uint64_t shown[FEATURES_]; /* worlds in which each feature has happened */
 };
 
 static double clock_s(clockid_t clock)
@@ -165,15 +165,15 @@ static bool run_seed(const struct options *o, struct simstore *store, uint64_t s
     return false;
 }
 
-/* ---- the least of one ---- */
+/* ---- minimising ---- */
 
 struct one {
     const struct options *o;
     struct simstore *store;
     uint64_t seed;
     FILE *trace;
-    double told_s;  /* when it was last told how far it is */
-    bool unwritten; /* what is kept could not be */
+    double reported_s; /* when the last progress was printed */
+    bool unwritten;    /* the file could not be written */
 };
 
 static void run_one(void *ctx, struct decider *decider, struct world_result *out)
@@ -191,7 +191,7 @@ static void report_least(const struct options *o, const struct minimise_result *
            r->before.events, r->worlds, o->program, o->minimise, more(o), r->after.hash);
 }
 
-/* Whole, or as it was: whoever ends this may do so at any time. */
+/* Replaces the file as a whole: the program may be ended at any time. */
 static bool write_world(const struct one *one, const struct choices *choices)
 {
     char part[4096];
@@ -211,21 +211,21 @@ static void tell_least(void *ctx, const struct minimise_result *r, const struct 
 
     if (kept)
         one->unwritten = !write_world(one, kept);
-    if (now_s() - one->told_s < REPORT_S)
+    if (now_s() - one->reported_s < REPORT_S)
         return;
-    one->told_s = now_s();
+    one->reported_s = now_s();
     fprintf(stderr, "%" PRIu32 " of %" PRIu32 " choices left after %" PRIu32 " worlds\n",
             r->choices_after, r->choices_before, r->worlds);
 }
 
-/* Return: 1 when a world violates something, as without; 2 when not where it is followed. */
+/* Return: 1: the world violates something, as before; 2: it does not when it is followed. */
 static int run_minimise(struct one *one)
 {
     struct choices *choices = choices_new();
     struct minimise_result result;
     int status = 0;
 
-    one->told_s = now_s();
+    one->reported_s = now_s();
     switch (minimise(choices, run_one, tell_least, one, &result)) {
     case MINIMISE_LEAST:
         choices_write(choices, stdout);
@@ -236,7 +236,7 @@ static int run_minimise(struct one *one)
         printf("seed %" PRIu64 " violates nothing\n", one->seed);
         break;
     case MINIMISE_DIVERGED:
-        printf("seed %" PRIu64 ": %s\nnot so where its own choices are followed: it cannot be "
+        printf("seed %" PRIu64 ": %s\nit differs when it follows its own choices and cannot be "
                "replayed, which is a bug of the simulator\n",
                one->seed, result.before.violation);
         status = 2;
@@ -246,7 +246,7 @@ static int run_minimise(struct one *one)
     return status;
 }
 
-/* The first line tells the seed. */
+/* The first line has the seed. */
 static bool read_world(const struct options *o, struct one *one, struct choices *choices)
 {
     FILE *in = fopen(o->follow, "r");
@@ -287,7 +287,7 @@ static double per_minute(uint64_t n, uint64_t us)
     return us > 0 ? (double)n * 60e6 / (double)us : 0;
 }
 
-/* @seconds: in which those that were run now ran, all shares side by side. */
+/* @seconds: how long the worlds of this call ran, all shares in parallel. */
 static void report(const struct totals *totals, double seconds)
 {
     printf(
@@ -301,20 +301,20 @@ static void report(const struct totals *totals, double seconds)
     fflush(stdout);
 }
 
-/* What all shares know of each other. */
+/* Shared by all shares. */
 static struct {
-    uint64_t taken;           /* seeds, from the first on */
-    uint64_t seeds[JOBS_MAX]; /* that they are at */
+    uint64_t taken;           /* seeds, counted from the first */
+    uint64_t seeds[JOBS_MAX]; /* the one that each share runs */
     bool failed;
 } * shares;
 
-/* The first seed that no other share has taken, and so on: some worlds take a thousand times as
- * long as others. */
+/* Takes the first seed that no other share has taken, and so on: some worlds take a thousand times
+ * as long as others. */
 static struct totals run_share(const struct options *o, unsigned n)
 {
     struct simstore *store = simstore_new(o->functions);
     struct totals totals = {0};
-    double began = now_s(), told = began;
+    double began = now_s(), reported = began;
     uint64_t seed;
 
     while ((seed = o->first + __atomic_fetch_add(&shares->taken, 1, __ATOMIC_RELAXED)) <= o->last &&
@@ -322,9 +322,9 @@ static struct totals run_share(const struct options *o, unsigned n)
         shares->seeds[n] = seed;
         if (!run_seed(o, store, seed, &totals))
             shares->failed = true;
-        if (n == 0 && now_s() - told > REPORT_S) {
-            told = now_s();
-            report(&totals, told - began);
+        if (n == 0 && now_s() - reported > REPORT_S) {
+            reported = now_s();
+            report(&totals, reported - began);
         }
     }
     simstore_free(store);
@@ -344,7 +344,8 @@ static void add(struct totals *to, const struct totals *from)
         to->shown[i] += from->shown[i];
 }
 
-/* A share in a process of its own; its totals come back through a pipe. Return: its read end. */
+/* Runs a share in a process of its own, which sends its totals through a pipe. Return: the read
+ * end. */
 static int fork_share(const struct options *o, unsigned n)
 {
     int ends[2];
@@ -366,7 +367,7 @@ static int fork_share(const struct options *o, unsigned n)
     }
 }
 
-/* Return: 0 when all was good, 1 when a world failed, 2 when a share crashed, and said why. */
+/* Return: 0: all worlds were good; 1: a world failed; 2: a share crashed, and has said why. */
 static int run_range(const struct options *o, struct totals *totals)
 {
     struct totals share;
@@ -395,7 +396,7 @@ static int run_range(const struct options *o, struct totals *totals)
     return status ? status : totals->failed > 0;
 }
 
-/* The seeds in pieces, those that are in the ledger only added up. */
+/* Runs the seeds in pieces; pieces in the ledger are only added up. */
 static int run_pieces(const struct options *o, struct totals *totals)
 {
     struct ledger *ledger = ledger_open(o->ledger, o->functions);
@@ -431,7 +432,7 @@ static int run_pieces(const struct options *o, struct totals *totals)
     return status;
 }
 
-/* Return: 1 where nothing has shown one of them. */
+/* Return: 1 if no world has shown one of them. */
 static int print_features(const struct totals *totals)
 {
     int status = 0;
@@ -536,7 +537,7 @@ static bool parse_options(struct options *o, int argc, char **argv)
             return false;
         }
     }
-    if (o->ledger && (o->features || o->twice)) /* it does not know of them */
+    if (o->ledger && (o->features || o->twice)) /* the ledger does not have that */
         return false;
     return given && optind == argc && o->jobs >= 1 && o->jobs <= 64;
 }
@@ -547,6 +548,6 @@ int main(int argc, char **argv)
 
     if (!parse_options(&o, argc, argv))
         return usage(argv[0]);
-    log_set_level((enum log_level)(LOG_ERROR + 1)); /* machines speak through the trace here */
+    log_set_level((enum log_level)(LOG_ERROR + 1)); /* machines report only through the trace */
     return o.single ? run_single(&o) : run_all(&o);
 }

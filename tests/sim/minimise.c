@@ -10,12 +10,12 @@
 struct search {
     struct choices *choices;
     minimise_run *run;
-    minimise_told *told;
+    minimise_progress *progress;
     void *ctx;
     struct minimise_result *out;
 };
 
-/* Of the word, or the sign, that @text begins with. */
+/* The length of the word or sign at the beginning of @text. */
 static size_t piece_len(const char *text)
 {
     size_t len = strspn(text, WORD);
@@ -23,13 +23,13 @@ static size_t piece_len(const char *text)
     return len > 0 ? len : 1;
 }
 
-/* As j1, or 17; not that of an invariant, as I12. */
+/* Such as j1 or 17; not the number of an invariant, such as I12. */
 static bool is_name_or_number(const char *word, size_t len)
 {
     return !isupper((unsigned char)*word) && strcspn(word, DIGITS) < len;
 }
 
-/* Names and numbers aside. */
+/* Whether both are equal except for names and numbers. */
 static bool says_the_same(const char *a, const char *b)
 {
     size_t m, n;
@@ -70,10 +70,11 @@ static void keep(struct search *s)
 {
     choices_drop(s->choices);
     s->out->choices_after = count(s);
-    s->told(s->ctx, s->out, s->choices);
+    s->progress(s->ctx, s->out, s->choices);
 }
 
-/* Without what is taken back now. Return: whether it is gone; else it is back. */
+/* Runs the world without the choices that are taken back now. Return: whether they are dropped;
+ * otherwise they are restored. */
 static bool attempt(struct search *s)
 {
     struct choice *items;
@@ -83,7 +84,7 @@ static bool attempt(struct search *s)
         keep(s);
         return true;
     }
-    s->told(s->ctx, s->out, NULL);
+    s->progress(s->ctx, s->out, NULL);
     items = choices_items(s->choices, &n);
     for (uint32_t i = 0; i < n; i++)
         items[i].taken_back = false;
@@ -95,7 +96,7 @@ static bool same_site(const struct choice *a, const struct choice *b)
     return a->site == b->site && strncmp(a->name, b->name, a->site) == 0;
 }
 
-/* All choices of the site of the @first, where that is the first of them. */
+/* Takes back all choices of a site, if @first is the first of them. */
 static bool take_site_back(struct search *s, uint32_t first)
 {
     uint32_t n;
@@ -134,7 +135,7 @@ static void cut_pieces(struct search *s)
                 first += size;
 }
 
-/* The same at an earlier draw of its name: what strikes sooner needs less before it. */
+/* The same choice at an earlier draw of its name: an earlier fault needs less before it. */
 static bool bring_forward(struct search *s, uint32_t i, uint32_t nth)
 {
     uint32_t n;
@@ -150,7 +151,7 @@ static bool bring_forward(struct search *s, uint32_t i, uint32_t nth)
     return false;
 }
 
-/* Return: whether any was brought forward. */
+/* Return: whether any choice was moved. */
 static bool bring_all_forward(struct search *s)
 {
     bool any = false;
@@ -164,10 +165,11 @@ static bool bring_all_forward(struct search *s)
     return any;
 }
 
-enum minimise_outcome minimise(struct choices *choices, minimise_run *run, minimise_told *told,
-                               void *ctx, struct minimise_result *out)
+enum minimise_outcome minimise(struct choices *choices, minimise_run *run,
+                               minimise_progress *progress, void *ctx, struct minimise_result *out)
 {
-    struct search s = {.choices = choices, .run = run, .told = told, .ctx = ctx, .out = out};
+    struct search s = {
+        .choices = choices, .run = run, .progress = progress, .ctx = ctx, .out = out};
     uint32_t before;
     bool better;
 

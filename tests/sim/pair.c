@@ -131,7 +131,7 @@ static void deliver_as(struct pair *w, enum peer peer, enum scheduler_source sou
                                    .actor = ""};
 
     pair_step(w, peer, (struct scheduler_event){.type = SCHEDULER_DELIVERY, .delivery = &d});
-    pair_pass(w, 2); /* records are gathered until a tick */
+    pair_pass(w, 2); /* records are collected until a tick */
 }
 
 void pair_deliver(struct pair *w, enum peer peer, enum scheduler_source source, struct bytes body)
@@ -185,7 +185,7 @@ void pair_die(struct pair *w, enum peer peer)
     birth(w, peer);
 }
 
-/* ---- what happens to jobs ---- */
+/* ---- jobs ---- */
 
 void pair_submit(struct pair *w, enum peer peer, const char *id)
 {
@@ -240,7 +240,7 @@ void pair_expect(struct pair *w, const char *story)
     w->story.len = 0;
 }
 
-/* ---- life ---- */
+/* ---- setup ---- */
 
 int pair_setup(void **state)
 {

@@ -2,8 +2,9 @@
 /*
  * Pair: two schedulers over one store, steered by hand
  *
- * Which of them gets which delivery, what the broker makes of an alert, who dies when, what the
- * store forgets. What they tell of it is kept as text: "A NO_AGENT j0, B PARKED j1".
+ * The test decides which scheduler gets which delivery, what the broker does with an alert, which
+ * scheduler dies when, and what the store forgets. Alerts are kept as text: "A NO_AGENT j0, B
+ * PARKED j1".
  */
 #pragma once
 
@@ -27,7 +28,7 @@ enum peer {
     PEERS_
 };
 
-/* What the broker makes of an alert. */
+/* What the broker does with an alert. */
 enum mood {
     CONFIRMS,
     NACKS,
@@ -36,23 +37,23 @@ enum mood {
 
 struct pair_job {
     char id[16];
-    struct buf request; /* as last published */
+    struct buf request; /* the last one published */
 };
 
 struct pair {
     struct simstore *store;
-    struct replay *calls; /* of the store */
-    const char *run;      /* of its server */
+    struct replay *calls; /* store calls */
+    const char *run;      /* the run id of its server */
     struct scheduler *peers[PEERS_];
     int64_t next[PEERS_]; /* when they want a tick */
     int64_t now;
     enum mood mood;
-    bool full;           /* the store */
-    const char *deaf_to; /* a function, of whose next call the answer is lost; NULL: none */
+    bool full;           /* the store is full */
+    const char *deaf_to; /* a function: the answer to its next call is lost; NULL: none */
     struct pair_job jobs[PAIR_JOBS_MAX];
     size_t n_jobs;
     uint64_t handle;
-    struct buf reply; /* the last */
+    struct buf reply; /* the last one */
     struct buf story;
 };
 
@@ -62,28 +63,28 @@ int pair_teardown(void **state);
 
 void pair_step(struct pair *w, enum peer peer, struct scheduler_event event);
 
-/* To the store, once more. */
+/* Connects it to the store again. */
 void pair_connect(struct pair *w, enum peer peer);
 
-/* Dies, and another takes its place. */
+/* It dies, and a new scheduler takes its place. */
 void pair_die(struct pair *w, enum peer peer);
 
-/* Time passes, with the ticks that fall into it. */
+/* Lets time pass, with the ticks that are due. */
 void pair_pass(struct pair *w, int64_t ms);
 
-/* A message; again with the redelivered flag. */
+/* Delivers a message; pair_redeliver(): with the redelivered flag. */
 void pair_deliver(struct pair *w, enum peer peer, enum scheduler_source source, struct bytes body);
 void pair_deliver_again(struct pair *w, enum peer peer, enum scheduler_source source,
                         struct bytes body);
 
 struct pair_job *pair_job(struct pair *w, const char *id);
 
-/* A job of one step for actor "hand", which parks where it fails for good. */
+/* Submits a job of one step for actor "hand", which parks if it fails for good. */
 void pair_submit(struct pair *w, enum peer peer, const char *id);
 
 /* An agent has done the job's step, or failed; this scheduler gets the reply. */
 void pair_served(struct pair *w, enum peer peer, const char *id);
 void pair_reply(struct pair *w, enum peer peer, const char *id, Drover__V1__Error *error);
 
-/* Compares what was told since the last look. */
+/* Compares the alerts since the last call. */
 void pair_expect(struct pair *w, const char *story);

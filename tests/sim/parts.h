@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inside the world: processes and what they are made of
+ * Internal parts of the world: processes and what they consist of
  *
- *     process ── link (bus) ── machine (scheduler, agent, supervisor) or client
- *            └── store calls, in the order in which they were made
+ *     process -- link (bus) -- machine (scheduler, agent, supervisor) or client
+ *            \-- store calls, in the order in which they were made
  *
- * process.c lets a process live, perform effects and die, calls.c carries its store calls, roles.c
- * binds the machines, grid.c notes where faults strike, liar.c has agents say what is not so,
- * poison.c kills them, client.c is whoever submits jobs, asks.c what he asks,
- * and wrong.c what he should not send.
+ * process.c starts and kills processes and performs their effects, calls.c carries their store
+ * calls, roles.c connects the machines, grid.c notes where faults strike, liar.c lets agents send
+ * false replies, poison.c kills processes by messages, client.c has the clients that submit and
+ * command jobs, asks.c their questions, and wrong.c their invalid messages.
  */
 #pragma once
 
@@ -39,26 +39,27 @@ struct client_job {
     struct bus_message submit;
     const struct definition *definition;
     bool accepted;
-    bool too_late; /* its Submit was refused as such: it asks no more */
+    bool too_late; /* its Submit was refused as too late: its client asks no more */
     int64_t start_at;
     bool has_deadline;
-    int64_t skew; /* ms by which the clock that its commands are issued by is ahead */
+    int64_t skew; /* ms by which the clock is ahead by which its commands are issued */
     struct event submit_event;
     struct event query_event;
-    struct event again_event; /* the store has lost it */
+    struct event again_event; /* the store has lost the job */
     struct command *commands; /* newest first */
     uint32_t n_commands;
-    uint32_t mended; /* steps that it has heard to be parked, and had changed */
+    uint32_t mended; /* parked steps that the client has changed after an alert */
 };
 
-/* One command about a job; said again until there is an answer. */
+/* One command about a job; repeated until there is an Answer. */
 struct command {
     struct command *older;
     struct client_job *job;
     const char *id;
     Drover__V1__Control message;
     bool answered;
-    void (*hear)(void *ctx, const Drover__V1__Answer *m); /* the first answer; or NULL */
+    void (*hear)(void *ctx,
+                 const Drover__V1__Answer *m); /* called with the first Answer; or NULL */
     void *hear_ctx;
     struct event event;
 };
@@ -68,15 +69,15 @@ struct process {
     enum role role;
     uint32_t index;
     const char *name;
-    uint64_t heard; /* digest of what it has heard since it was born, where somebody explores */
+    uint64_t heard; /* digest of what it has received in this incarnation; only when exploring */
     bool alive;
-    uint64_t life;      /* counts the machines it has had: what was meant for an old one is void */
-    int64_t held_until; /* stopped, as by SIGSTOP */
-    int64_t clock;      /* its monotonic time less the timeline's */
-    bool store_gone;    /* its connection is lost, and not made again */
-    struct list calls;  /* of the store, without an answer */
-    struct event store_lost; /* it hears that its connection is, and ... */
-    struct event reconnect;  /* ... that there is another */
+    uint64_t incarnation;    /* counts its incarnations: events of an earlier one are void */
+    int64_t held_until;      /* stopped, as by SIGSTOP */
+    int64_t clock;           /* its monotonic time less the timeline's */
+    bool store_gone;         /* its connection is lost, and not made again */
+    struct list calls;       /* to the store, without an answer */
+    struct event store_lost; /* it notices that its connection is lost, */
+    struct event reconnect;  /* and that there is a new one */
     int64_t store_free;      /* when the last store call will have been executed */
     struct simlink link;
     union {
@@ -85,17 +86,17 @@ struct process {
         struct supervisor *supervisor;
     };
     struct effects out;
-    size_t next;     /* of these, while they are performed */
-    uint32_t behind; /* boundaries, see grid.h, by what it has just been told */
+    size_t next;     /* of the effects, while they are performed */
+    uint32_t behind; /* boundaries passed by the last event, see grid.h */
     struct event tick;
-    struct event birth;
-    struct event death;       /* of one that was told to end */
-    struct event down;        /* it hears that its connection is lost */
+    struct event start;
+    struct event drained;     /* of a process that drains */
+    struct event down;        /* it notices that its connection is lost */
     struct handler *handlers; /* agent: newest first */
-    struct event look;        /* supervisor: at the replies queue */
+    struct event inspection;  /* supervisor: inspection of the replies queue */
 };
 
-/* What an agent was asked to do. */
+/* A request that an agent has received. */
 struct liar_request {
     const char *job;
     const char *step;
@@ -115,42 +116,41 @@ struct world {
     struct simbus *bus;
     struct simbus_watch watch;
     struct checker *checker;
-    struct plan_faults faults; /* as planned, then none */
+    struct plan_faults faults; /* as planned, later none */
     world_script *script;
     void *script_ctx;
     struct process *processes;
     uint32_t n_processes;
-    uint32_t counts[ROLES_]; /* of them */
+    uint32_t counts[ROLES_]; /* processes of each role */
     struct definition definitions[PLAN_DEFINITIONS];
     struct client_job *jobs;
     uint32_t n_jobs;
     struct simqueue *replies;
-    struct replay *kept; /* the store's calls; NULL where it never goes back */
-    uint32_t rollbacks;  /* times that it did */
+    struct replay *kept; /* the store's calls; NULL: it never goes back */
+    uint32_t rollbacks;  /* how often it has */
     const char *run;     /* of the store's server */
     int64_t store_skew;  /* of its clock */
-    int64_t
-        set_back; /* ms by which that has stepped back, in all: a timer may last so much longer */
-    int64_t next_jump; /* of that clock, at the earliest */
-    uint32_t jumped;   /* it has, since somebody was last at these boundaries, see grid.h */
+    int64_t set_back;    /* ms that it has stepped back, in all: a timer may last so much longer */
+    int64_t next_jump;   /* of that clock, at the earliest */
+    uint32_t jumped; /* boundaries at which no call was executed since the last jump, see grid.h */
     int64_t store_gone_until;
     int64_t store_full_until;
     struct {
-        struct liar_request requests[16]; /* the last ones, in turn */
+        struct liar_request requests[16]; /* the last ones, used in turn */
         uint32_t n;                       /* in all */
     } liar;
-    struct poison *poisons; /* newest first */
-    struct asked *asked;    /* by supervisors, likewise */
-    struct list late;       /* calls that are still on their way to the store */
-    struct call *unheard;   /* calls that were executed without an answer, newest first */
-    struct event calm;      /* the faults stop */
-    struct event probe;     /* is all at rest? */
+    struct poison *poisons;  /* newest first */
+    struct asked *asked;     /* by supervisors, newest first */
+    struct list late;        /* calls that are still on their way to the store */
+    struct call *unanswered; /* calls executed without an answer, newest first */
+    struct event calm;       /* the faults stop */
+    struct event probe;      /* checks whether all is at rest */
     bool calmed;
     bool finished;
     uint32_t kept_jobs; /* when it was last seen at rest; all ones: it was not */
-    int cleaning;       /* what rests without an end has been cancelled (1), and killed (2) */
+    int cleaning;       /* jobs that rest without an end were cancelled (1), and then killed (2) */
     uint64_t calls;
-    uint64_t deeds; /* digest of what handlers did, where somebody explores */
+    uint64_t effects_seen; /* digest of the effects of handlers; only when exploring */
 };
 
 static inline int64_t process_now(const struct process *p)
@@ -165,43 +165,43 @@ static inline int64_t store_now(const struct world *w)
 
 /* ---- process.c ---- */
 
-void process_birth(struct process *p);
+void process_start(struct process *p);
 
-/* Dies here and now; born again after @back_after ms. */
+/* Kills the process now; it starts again after @back_after ms. */
 void process_kill(struct process *p, int64_t back_after);
 
-/* A machine has taken an event: performs its effects, arms its tick. */
+/* A machine has taken an event: performs its effects and sets its tick. */
 void process_perform(struct process *p, int64_t next_tick);
 
-/* A trace_fn: tells what this process does, @ctx. */
+/* A trace_fn that traces what this process (@ctx) does. */
 void process_tell(void *ctx, const char *event, const struct log_field *fields, int n);
 
-/* Asks the script, or chance. A process that is to die then has. */
+/* Asks the script, or chance. A process that is to die is dead then. */
 enum world_verdict process_verdict(struct process *p, const char *what);
 
-/* For each event that reaches a process: does it stop for a while, is it told to end? */
+/* Faults for each event that reaches a process: it stops for a while, or is told to end. */
 void process_strike(struct process *p);
 
-/* It is about to hear this. */
+/* It is about to receive this. */
 void process_hears(struct process *p, uint64_t digest);
 
 /* ---- calls.c ---- */
 
-/* An effect that is a store call. */
+/* Makes an effect that is a store call. */
 void process_call(struct process *p, const struct effect *effect);
 
-/* Its connection to the store is lost; all calls without an answer are unknown, and may yet take
- * effect. It is there again after a while. */
+/* The process loses its connection to the store. All calls without an answer are unknown, and may
+ * still be executed. It connects again after a while. */
 void process_lose_store(struct process *p);
 
 uint64_t answer_digest(uint64_t d, const struct store_answer *answer);
 
 /* ---- roles.c ---- */
 
-void role_born(struct process *p);
-void role_died(struct process *p);
+void role_start(struct process *p);
+void role_end(struct process *p);
 void role_drain(struct process *p);
-/* Whether it has nothing in hand. */
+/* Whether it has nothing in progress. */
 bool role_idle(const struct process *p);
 void role_store_down(struct process *p);
 void role_store_up(struct process *p); /* again */
@@ -212,81 +212,81 @@ void role_delivery(struct process *p, const struct bus_delivery *d, const char *
 void role_outcome(struct process *p, uint64_t id, enum bus_outcome outcome);
 void role_effect(struct process *p, const struct effect *e);
 
-/* An agent sends replies: each within the lease of its attempt. */
+/* An agent sends replies; each must be within the lease of its attempt. */
 void role_replies(struct process *p, struct bytes body);
-/* An agent has something to publish; that may leave on a later connection. */
-void role_says(struct process *p, struct bytes body);
-/* A delivery that is acknowledged, or given back. */
+/* An agent publishes; the message may leave on a later connection. */
+void role_publishes(struct process *p, struct bytes body);
+/* A delivery is acknowledged, or given back. */
 void role_hands_in(struct process *p, const struct bus_delivery *d, bool acknowledged);
-/* It acknowledges what it had on an earlier connection, which the broker has taken back. */
+/* The agent acknowledges a delivery of an earlier connection, which the broker has taken back. */
 void role_acknowledges_nothing(struct process *p);
 
 /* ---- liar.c ---- */
 
-/* An agent gets requests, which somebody will maybe tell lies about. */
+/* An agent receives requests; a liar may send false replies about them. */
 void liar_hears(struct process *p, struct bytes body);
 
-/* Whether this is such a lie. */
+/* Whether this is a false reply of a liar. */
 bool liar_said(const struct bus_message *m);
 
 /* ---- poison.c ---- */
 
-/* The broker has been given a message. */
+/* The broker has got a message. */
 void poison_published(struct world *w, const struct bus_message *m);
 
-/* A handler is about to begin, a scheduler has a message that it has no reason to suspect, or was
- * told how many lives have begun one that it does. Return: whether the process has died of it. */
+/* A handler is about to begin; or a scheduler has a message that is no suspect; or it was told how
+ * many incarnations have begun a suspect. Return: whether the process has died of it. */
 bool poison_handler(struct process *p, const char *token);
 bool poison_delivery(struct process *p, const struct bus_delivery *d);
-bool poison_begun(struct process *p, struct bytes digest, struct bytes lives);
+bool poison_begun(struct process *p, struct bytes digest, struct bytes incarnations);
 
-/* A scheduler has dealt with a message, and lives. */
+/* A scheduler has finished a message and is alive. */
 void poison_acked(struct world *w, struct bytes body);
 
 /* ---- client.c ---- */
 
 void clients_begin(struct world *w);
 
-/* Something about a job that is said from @when on until it is answered; whoever calls completes
- * its message. */
+/* A command about a job, sent from @when on until it is answered. The caller completes its message.
+ * */
 struct command *client_command(struct client_job *job, const char *name, int64_t when);
 
 void client_delivery(struct process *p, const struct bus_delivery *d, const char *type);
-/* The store has lost what was accepted: whoever asks is told UNKNOWN_JOB, and submits again. */
+/* The store has lost accepted jobs: clients that ask are told UNKNOWN_JOB, and submit again. */
 void clients_submit_again(struct world *w);
 
-/* Where the client of a job hears. */
+/* The reply queue of the job's client. */
 const char *client_queue(const struct client_job *job);
 
-/* Has a job end, by a cancel or the hard way. */
+/* Ends a job, by a cancel or (@hard) a kill. */
 void client_end(struct world *w, const char *id, bool hard);
 
-/* Whether a job's n-th step has this name, in the one version that there is of it. */
+/* Whether the job's n-th step has this name, in a job of one version. */
 bool client_calls(const struct world *w, const char *job, uint32_t n, const char *step);
 
 /* Of what clients know. */
 uint64_t clients_digest(const struct world *w);
 
-/* Whether somebody still waits for an answer. */
+/* Whether a client still waits for an answer. */
 bool client_is_busy(const struct world *w);
 
 /* ---- asks.c ---- */
 
-/* Of a job, one of these or how it stands. */
+/* About a job: one of these questions, or its status. */
 void ask_something(struct client_job *job);
 
-/* Page after page, of so many entries (0: as many as there can be), or jobs. */
+/* Page after page, of @most entries (0: the maximum) or jobs. */
 void ask_for_history(struct client_job *job, uint32_t most);
 void ask_for_jobs(struct client_job *job, uint32_t most);
 void ask_for_workflows(struct client_job *job);
 
 /* ---- wrong.c ---- */
 
-#define WRONG_PREFIX "wrong-" /* of ids that nobody should be told good news of */
+#define WRONG_PREFIX "wrong-" /* of ids that must never be accepted */
 
 /* What else the client of this job sends, from @when on. */
 void wrong_begin(struct client_job *job, int64_t when);
 
-/* Return: false where it is about nothing wrong. */
+/* Return: false if it does not concern such a message. */
 bool wrong_receipt(struct world *w, const Drover__V1__Receipt *m);
 bool wrong_answer(struct world *w, const Drover__V1__Answer *m);

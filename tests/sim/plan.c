@@ -48,7 +48,7 @@ static Drover__V1__Workflow *draw_chain(struct timeline *t)
     return w;
 }
 
-/* One before, @n side by side, one after that waits for all. */
+/* One step, @n parallel ones, and one that waits for all of those. */
 static Drover__V1__Workflow *draw_fan(struct timeline *t, uint32_t n)
 {
     Drover__V1__Workflow *w = plan_workflow(t, n + 2);
@@ -68,7 +68,7 @@ static Drover__V1__Workflow *draw_any(struct timeline *t)
     uint32_t n = (uint32_t)timeline_between(t, 2, 12);
     Drover__V1__Workflow *w = plan_workflow(t, n);
     uint32_t density = (uint32_t)timeline_between(t, 5, 50) * PERCENT;
-    bool reversed = timeline_chance(t, 50 * PERCENT); /* what comes first stands last */
+    bool reversed = timeline_chance(t, 50 * PERCENT); /* the first step is defined last */
 
     for (uint32_t i = 1; i < n; i++)
         for (uint32_t k = 0; k < i; k++)
@@ -77,7 +77,7 @@ static Drover__V1__Workflow *draw_any(struct timeline *t)
     return w;
 }
 
-/* So many roots, or so many dependents of one step, that several calls are needed. */
+/* So many roots, or so many dependents of one step, that they need several calls. */
 static Drover__V1__Workflow *draw_big(struct timeline *t)
 {
     uint32_t n = (uint32_t)timeline_between(t, 501, 1200);
@@ -103,14 +103,14 @@ static Drover__V1__Workflow *draw_shape(struct timeline *t, bool big)
     }
 }
 
-/* What is left to the default more often than not. */
+/* Mostly the default. */
 static Drover__V1__Recourse draw_recourse(struct timeline *t)
 {
     return timeline_chance(t, 50 * PERCENT) ? DROVER__V1__RECOURSE__RECOURSE_UNSPECIFIED
                                             : (Drover__V1__Recourse)timeline_between(t, 1, 3);
 }
 
-/* A time in ms, in a world that takes its time so many times as long. */
+/* A time in ms, times the pace of the world. */
 static int64_t draw_ms(struct timeline *t, const struct plan *plan, int64_t least, int64_t most)
 {
     return plan->pace * timeline_between(t, least, most);
@@ -219,8 +219,7 @@ static void put_in(struct timeline *t, const struct plan *plan, Drover__V1__Work
                (uint32_t)timeline_between(t, 0, (int64_t)w->n_steps - 2));
 }
 
-/* Some steps have another actor, one may be no more, one may be new; and they stand in another
- * order. */
+/* Some steps have another actor, one may be removed, one may be added; and their order differs. */
 static Drover__V1__Workflow *draw_newer(struct timeline *t, const struct plan *plan,
                                         const Drover__V1__Workflow *of)
 {
@@ -283,7 +282,7 @@ static void draw_definition(struct timeline *t, const struct plan *plan,
 
 /* ---- faults ---- */
 
-/* Absent from half of the worlds, else anything up to @most, small rates more often. */
+/* 0 in half of the worlds, else up to @most; small rates are more frequent. */
 static uint32_t rate(struct timeline *t, uint32_t most)
 {
     if (timeline_chance(t, 50 * PERCENT))
@@ -314,24 +313,24 @@ static void draw_faults(struct timeline *t, const struct plan *plan, struct plan
     f->outage_ms = draw_ms(t, plan, 100, 5 * SECOND);
 }
 
-/* What was thought of last is drawn last. */
+/* Later additions are drawn last, so that the worlds of a seed change little. */
 static void draw_more_faults(struct timeline *t, const struct plan *plan, struct plan_faults *f)
 {
     f->bus.alarm = rate(t, 5 * PERCENT);
     f->bus.alarm_ms = draw_ms(t, plan, 10, 20 * SECOND >> timeline_between(t, 0, 4));
-    f->bus.owed = rate(t, 5 * PERCENT);
-    f->bus.owed_ms = draw_ms(t, plan, 100, 60 * SECOND >> timeline_between(t, 0, 4));
+    f->bus.withheld = rate(t, 5 * PERCENT);
+    f->bus.withheld_ms = draw_ms(t, plan, 100, 60 * SECOND >> timeline_between(t, 0, 4));
     f->poison = rate(t, 10 * PERCENT);
     f->lie = rate(t, 60 * PERCENT);
     f->wipe = rate(t, PERCENT / 2);
-    if (timeline_chance(t, 3 * PERCENT)) /* dear: all that was called is called again */
+    if (timeline_chance(t, 3 * PERCENT)) /* slow: all calls are repeated */
         f->rollback = (uint32_t)timeline_between(t, 1, 2 * PERCENT);
     f->store_cut = rate(t, 2 * PERCENT);
     if (timeline_chance(t, 50 * PERCENT))
         f->bus.never = (uint32_t)timeline_between(t, 10 * PERCENT, 100 * PERCENT);
 }
 
-/* What people and programs do that they should not. */
+/* Errors of people and programs. */
 static void draw_wrongs(struct timeline *t, struct plan *plan)
 {
     plan->skewed =
@@ -351,7 +350,7 @@ static void draw_handlers(struct timeline *t, const struct plan *plan, struct pl
     h->slow = rate(t, 10 * PERCENT);
     h->most_ms = draw_ms(t, plan, 1, 1500);
     if (plan->batch > 0 && timeline_chance(t, 60 * PERCENT))
-        h->most_ms = timeline_between(t, 0, 2); /* so short that they travel in batches */
+        h->most_ms = timeline_between(t, 0, 2); /* so short that they are sent in batches */
 }
 
 static void draw_topology(struct timeline *t, struct plan *plan)
@@ -393,8 +392,8 @@ static void draw_jobs(struct timeline *t, struct plan *plan)
     plan->client_retry_ms = draw_ms(t, plan, 200, 3 * SECOND);
 }
 
-/* So many small jobs in one partition that a supervisor looks at them in pieces: what falls due at
- * once, or is to be forgotten. */
+/* So many small jobs in one partition that a supervisor takes those that are due, or to be
+ * forgotten, in pieces. */
 static void draw_crowd(struct timeline *t, struct plan *plan)
 {
     Drover__V1__Workflow *w = plan_workflow(t, 1);
@@ -414,7 +413,7 @@ static void draw_crowd(struct timeline *t, struct plan *plan)
         plan->retention_ms = plan->pace * 600 * SECOND; /* longer than copies of a Submit wait */
 }
 
-/* Of one world in eight, without a draw: all others stay as they were. */
+/* In one world of eight, without a draw, so that the other worlds stay as they were. */
 static uint32_t closings(uint64_t seed)
 {
     return (seed * UINT64_C(0x9e3779b97f4a7c15)) >> 61 == 0 ? PERCENT / 2 : 0;
@@ -449,8 +448,8 @@ void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed)
     plan->faults.bus.closed = closings(seed);
     if (!plan->big && timeline_chance(t, PERCENT / 2))
         draw_crowd(t, plan);
-    /* a Submit that waits for a confirm comes again when that counts as missing, maybe more than
-     * once */
-    if (plan->faults.bus.owed && plan->faults.bus.never && plan->retention_ms < HOUR)
+    /* a Submit whose confirm is missing is sent again when that counts as missed, perhaps several
+     * times */
+    if (plan->faults.bus.withheld && plan->faults.bus.never && plan->retention_ms < HOUR)
         plan->retention_ms = HOUR;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Poison: messages that kill whoever reads them
+ * Poison: messages that kill the process that reads them
  *
- * A scheduler dies when it reads one, an agent when it begins its handler, whichever it is, until
- * faults stop. What bounds that is held against each: two agents die of a copy, as the second has
- * acknowledged it before it reads, and three schedulers, of which the first could not suspect it.
+ * Until faults stop, each scheduler dies that reads such a message, and each agent that begins its
+ * handler. The bounds are checked: a copy kills at most two agents, as the second one has
+ * acknowledged it before reading it, and three schedulers, as the first one could not suspect it.
  */
 #include <string.h>
 
@@ -44,7 +44,8 @@ static struct poison *poison_find(struct world *w, struct bytes what)
     return w->poisons = poison;
 }
 
-/* Who loses a connection, or the memory of what was begun, may have had it once more. */
+/* A process that loses a connection may have had the message twice, and so may the others if the
+ * record of what was begun is lost. */
 static bool is_bounded(const struct plan_faults *f)
 {
     return f->cut == 0 && f->bus.closed == 0 && f->wipe == 0 && f->rollback == 0 &&
@@ -121,9 +122,10 @@ bool poison_delivery(struct process *p, const struct bus_delivery *d)
     return kill_scheduler(p, bytes_str(digest));
 }
 
-bool poison_begun(struct process *p, struct bytes digest, struct bytes lives)
+bool poison_begun(struct process *p, struct bytes digest, struct bytes incarnations)
 {
-    return (bytes_is(lives, "1") || bytes_is(lives, "2")) && kill_scheduler(p, digest);
+    return (bytes_is(incarnations, "1") || bytes_is(incarnations, "2")) &&
+           kill_scheduler(p, digest);
 }
 
 void poison_acked(struct world *w, struct bytes body)

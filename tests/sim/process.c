@@ -8,13 +8,13 @@
 
 #define HALF 500000 /* millionths */
 
-/* What two runs of a seed must have in common, beside what the store and the broker see. */
+/* What two runs of a seed must have in common besides what the store and the broker see. */
 enum mixed {
     MIXED_DELIVERY,
     MIXED_OUTCOME,
     MIXED_ACK,
     MIXED_REQUEUE,
-    MIXED_DEATH,
+    MIXED_END,
 };
 
 static void mix(const struct process *p, enum mixed what, uint64_t number)
@@ -35,7 +35,7 @@ static void print_first(void *ctx, const char *event, const struct log_field *fi
         trace_print(out, event, fields, n);
 }
 
-/* What an effect is, for the script and for choices. */
+/* The text of an effect, for the script and for choices. */
 static const char *describe(struct world *w, const struct effect *e)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
@@ -96,7 +96,7 @@ static void perform(struct process *p, const struct effect *e)
     case EFFECT_PUBLISH:
         grid_publishes(p, &e->publish);
         if (wire_reply_actor(e->publish.exchange))
-            role_says(p, e->publish.body);
+            role_publishes(p, e->publish.body);
         simlink_publish(&p->link, &e->publish, e->id);
         break;
     case EFFECT_ACK:
@@ -126,7 +126,7 @@ static void on_restored(struct event *e)
     simqueue_restore(container_of(e, struct absence, end)->queue);
 }
 
-/* Some queue of agents or clients is gone for a while. */
+/* A queue of agents or clients is gone for a while. */
 static void strike_queue(struct world *w)
 {
     struct absence *absence = timeline_alloc(w->t, sizeof(*absence));
@@ -181,7 +181,7 @@ static void wipe_broker(struct world *w)
             lose_link(&w->processes[i]);
 }
 
-/* Whether it may die, and lose its connection, by chance. */
+/* Whether it may die or lose its connection by chance. */
 static bool is_struck(const struct process *p)
 {
     const char *struck = p->world->plan->struck;
@@ -258,7 +258,7 @@ void process_perform(struct process *p, int64_t next_tick)
     arm(p, next_tick);
 }
 
-/* ---- life ---- */
+/* ---- incarnations ---- */
 
 void process_hears(struct process *p, uint64_t digest)
 {
@@ -267,12 +267,12 @@ void process_hears(struct process *p, uint64_t digest)
     if (!timeline_explored(t))
         return;
     p->heard = digest_number(digest_number(p->heard, digest), (uint64_t)t->now);
-    t->decider->hears(t->decider, digest_number(digest_str(p->heard, p->name), p->life));
+    t->decider->hears(t->decider, digest_number(digest_str(p->heard, p->name), p->incarnation));
 }
 
-static void on_death(struct event *e)
+static void on_drained(struct event *e)
 {
-    struct process *p = container_of(e, struct process, death);
+    struct process *p = container_of(e, struct process, drained);
 
     process_kill(p, timeline_between(p->world->t, 0, p->world->faults.restart_ms));
 }
@@ -283,8 +283,8 @@ static void drain(struct process *p)
 
     timeline_note(w->t, FEATURE_DRAIN);
     tell(w->t, p->name, "is told to end");
-    p->death.fire = on_death;
-    timeline_add(w->t, &p->death, timeline_between(w->t, 0, w->faults.outage_ms));
+    p->drained.fire = on_drained;
+    timeline_add(w->t, &p->drained, timeline_between(w->t, 0, w->faults.outage_ms));
     role_drain(p);
 }
 
@@ -292,7 +292,7 @@ void process_strike(struct process *p)
 {
     struct world *w = p->world;
 
-    if (timeline_chance(w->t, w->faults.drain) && !heap_holds(&p->death.node) &&
+    if (timeline_chance(w->t, w->faults.drain) && !heap_holds(&p->drained.node) &&
         p->role != ROLE_CLIENT)
         drain(p);
     if (!timeline_chance(w->t, w->faults.stall))
@@ -302,9 +302,9 @@ void process_strike(struct process *p)
     tell(w->t, p->name, "stops until %" PRId64, p->held_until);
 }
 
-static void on_birth(struct event *e)
+static void on_start(struct event *e)
 {
-    process_birth(container_of(e, struct process, birth));
+    process_start(container_of(e, struct process, start));
 }
 
 static void on_tick(struct event *e)
@@ -317,12 +317,12 @@ static void on_tick(struct event *e)
 static void on_delivery(void *ctx, const struct bus_delivery *d, const char *type)
 {
     struct process *p = ctx;
-    uint64_t life = p->life;
+    uint64_t incarnation = p->incarnation;
 
     timeline_about(p->world->t, "%s gets %s", p->name, type);
     mix(p, MIXED_DELIVERY, d->handle << 8 | (uint64_t)d->redelivered << 1 | d->resent);
     process_strike(p);
-    if (!p->alive || p->life != life)
+    if (!p->alive || p->incarnation != incarnation)
         return;
     if (p->role != ROLE_CLIENT && p->world->t->trace)
         trace_delivery(d, process_tell, p);
@@ -360,7 +360,7 @@ static void on_send(void *ctx, const struct bus_message *m)
         role_replies(p, m->body);
 }
 
-void process_birth(struct process *p)
+void process_start(struct process *p)
 {
     static const struct simlink_callbacks callbacks = {
         .on_delivery = on_delivery,
@@ -373,12 +373,12 @@ void process_birth(struct process *p)
     tell(w->t, p->name, "starts");
     timeline_about(w->t, "%s starts", p->name);
     p->alive = true;
-    p->life++;
+    p->incarnation++;
     p->heard = DIGEST_INIT;
     p->held_until = 0;
     p->store_gone = false;
     while (list_pop(&p->calls))
-        continue; /* of the life before: nobody hears their answers */
+        continue; /* of the incarnation before: their answers are ignored */
     timeline_cancel(w->t, &p->store_lost);
     timeline_cancel(w->t, &p->reconnect);
     p->tick.fire = on_tick;
@@ -391,7 +391,7 @@ void process_birth(struct process *p)
     p->link.daemon = p->role != ROLE_CLIENT;
     p->link.eager = p->role == ROLE_CLIENT;
     simlink_open(&p->link, w->bus);
-    role_born(p);
+    role_start(p);
 }
 
 void process_kill(struct process *p, int64_t back_after)
@@ -401,17 +401,17 @@ void process_kill(struct process *p, int64_t back_after)
     timeline_note(w->t, FEATURE_CRASH);
     grid_dies(p);
     tell(w->t, p->name, "dies");
-    mix(p, MIXED_DEATH, (uint64_t)back_after);
+    mix(p, MIXED_END, (uint64_t)back_after);
     if (p->role == ROLE_SCHEDULER)
         checker_died(w->checker);
     p->alive = false;
     timeline_cancel(w->t, &p->tick);
-    timeline_cancel(w->t, &p->death);
+    timeline_cancel(w->t, &p->drained);
     timeline_cancel(w->t, &p->down);
     simlink_close(&p->link);
-    role_died(p);
+    role_end(p);
     effects_reset(&p->out);
     p->behind = 0;
-    p->birth.fire = on_birth;
-    timeline_add(w->t, &p->birth, back_after);
+    p->start.fire = on_start;
+    timeline_add(w->t, &p->start, back_after);
 }

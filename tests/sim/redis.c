@@ -26,7 +26,7 @@ enum kind {
     KIND_STRING,
 };
 
-/* Owned and changed in place where there is room; a NUL behind it. */
+/* Owned, and changed in place if there is room; a NUL follows it. */
 struct text {
     uint8_t *data;
     size_t len, size;
@@ -48,7 +48,7 @@ struct simredis_value {
     enum kind kind;
     struct bytes key;
     union {
-        struct field *fields;  /* hash, by age */
+        struct field *fields;  /* hash, oldest first */
         struct bytes *entries; /* list */
         struct {
             struct member **members; /* zset, by score, then by bytes */
@@ -62,8 +62,8 @@ struct simredis_value {
 
 struct simredis {
     struct simredis_value *keys;
-    struct effects arena; /* everything lives there until the reset */
-    struct bytes *args;   /* of the command under way */
+    struct effects arena; /* holds everything until the reset */
+    struct bytes *args;   /* of the present command */
     int args_size;
     int64_t now;
     uint32_t chance; /* of HRANDFIELD */
@@ -75,7 +75,7 @@ typedef void command_fn(struct simredis *r, lua_State *lua, const struct bytes *
 
 /* ---- errors and replies ---- */
 
-/* Raised as Redis 7 raises them: a table with the text in err. */
+/* Raised as Redis 7 raises errors: a table with the text in err. */
 static _Noreturn void fail(lua_State *lua, const char *text)
 {
     lua_createtable(lua, 0, 1);
@@ -142,7 +142,7 @@ static void push_score(lua_State *lua, double score)
         push_number(lua, score);
 }
 
-/* Moves what is on top to the end of the list below it. */
+/* Moves the top value to the end of the list below it. */
 static void add(lua_State *lua, int *count)
 {
     lua_rawseti(lua, -2, ++*count);
@@ -180,7 +180,7 @@ static int64_t integer(lua_State *lua, struct bytes text)
     return number;
 }
 
-/* @text has a NUL behind it. */
+/* A NUL follows @text. */
 static bool to_score(struct bytes text, double *out)
 {
     char *end;
@@ -195,7 +195,7 @@ static bool to_score(struct bytes text, double *out)
     errno = 0;
     *out = strtod((const char *)text.data, &end);
     if (*out == 0)
-        *out = 0; /* a minus is lost where scores are kept as text */
+        *out = 0; /* scores are kept as text, which loses the minus */
     return end == (const char *)text.data + text.len && errno != ERANGE && !isnan(*out);
 }
 
@@ -291,7 +291,7 @@ static void text_set(struct simredis *r, struct text *text, struct bytes to)
     text->len = to.len;
 }
 
-/* Room for one more of what an array has n of, in elements of @size bytes. */
+/* Makes room for one more element of @size bytes in an array. */
 static void *room(struct simredis *r, struct simredis_value *value, void *array, size_t size)
 {
     void *larger;
@@ -453,7 +453,7 @@ static void do_hgetall(struct simredis *r, lua_State *lua, const struct bytes *a
         add_field(lua, &count, f);
 }
 
-/* Some at random, always with a count and WITHVALUES: those that follow one another from any on. */
+/* Random fields, always with a count and WITHVALUES: consecutive ones from a random one on. */
 static void do_hrandfield(struct simredis *r, lua_State *lua, const struct bytes *a, int n)
 {
     const struct simredis_value *hash;
@@ -494,7 +494,7 @@ static void do_rpush(struct simredis *r, lua_State *lua, const struct bytes *a, 
     lua_pushinteger(lua, list->n);
 }
 
-/* The entries from *first up to *end, of @n; nothing where *first is not less. */
+/* The entries from *first up to *end, of @n; none if *first is not less. */
 static void range(int64_t n, int64_t *first, int64_t *end)
 {
     *first = *first < 0 ? *first + n : *first;
@@ -566,7 +566,7 @@ static int compare_bytes(struct bytes a, struct bytes b)
     return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-/* Where a member with this score stands, or would stand. */
+/* The place of a member with this score. */
 static uint32_t place(const struct simredis_value *zset, double score, struct bytes name)
 {
     uint32_t low = 0, high = zset->n;
@@ -774,7 +774,7 @@ static void do_zrangebyscore(struct simredis *r, lua_State *lua, const struct by
     }
 }
 
-/* Highest first, always with WITHSCORES and LIMIT: as the store functions use it. */
+/* Highest first, always with WITHSCORES and LIMIT, as the store functions use it. */
 static void do_zrevrangebyscore(struct simredis *r, lua_State *lua, const struct bytes *a, int n)
 {
     const struct simredis_value *zset;
@@ -904,7 +904,7 @@ static const struct command {
     {"TIME", do_time, false},
 };
 
-/* A number is taken as text. It replaces the number on the stack, which keeps it. */
+/* A number is accepted as text. The text replaces it on the stack, which keeps it. */
 static void number_to_text(lua_State *lua, int index)
 {
     push_number(lua, lua_tonumber(lua, index));
@@ -962,7 +962,7 @@ void simredis_push_call(struct simredis *r, lua_State *lua)
     lua_pushcclosure(lua, call, 2);
 }
 
-/* ---- life ---- */
+/* ---- setup ---- */
 
 struct simredis *simredis_new(void)
 {
@@ -1003,7 +1003,7 @@ void simredis_set_read_only(struct simredis *r, bool read_only)
     r->read_only = read_only;
 }
 
-/* ---- looking ---- */
+/* ---- inspection ---- */
 
 static uint64_t fields_digest(const struct simredis_value *hash)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A small Redis in memory: the commands that common/store/drover.lua uses, as Redis 7.0 answers
+ * A small Redis in memory: the commands that common/store/drover.lua uses, answered as by Redis 7.0
  *
- * Functions reach it as redis.call, from Lua; the checker looks at what is stored without a
- * command. test_redis_diff holds it against a real server.
+ * Functions call it as redis.call, from Lua; the checker reads what is stored without a command.
+ * test_redis_diff compares it with a real server.
  */
 #pragma once
 
@@ -16,9 +16,8 @@
 
 struct simredis;
 
-/* A decimal integer as text: far quicker than printf(), which would show in how many worlds can be
- * run.
- * @out: of SIMREDIS_INTEGER bytes; no NUL is added. Return: the length. */
+/* A decimal integer as text: much faster than printf(), which would reduce how many worlds can be
+ * run. @out: of SIMREDIS_INTEGER bytes; no NUL is added. Return: the length. */
 #define SIMREDIS_INTEGER 20
 size_t simredis_integer(int64_t number, char *out);
 
@@ -27,19 +26,19 @@ struct simredis *simredis_new(void);
 /* Accepts NULL; returns NULL. */
 struct simredis *simredis_free(struct simredis *r);
 
-/* Forgets every key. */
+/* Deletes every key. */
 void simredis_reset(struct simredis *r);
 
-/* What TIME says, in unix ms. */
+/* Sets the time of TIME, in unix ms. */
 void simredis_set_clock(struct simredis *r, int64_t now);
 
-/* Whether commands that write are refused, as in a function that is flagged no-writes. */
+/* Whether commands that write are refused, as in a function with the flag no-writes. */
 void simredis_set_read_only(struct simredis *r, bool read_only);
 
 /* Leaves redis.call on the stack: it returns replies as Lua sees them, and raises {err = text}. */
 void simredis_push_call(struct simredis *r, lua_State *lua);
 
-/* ---- looking: NULL or empty where there is no such thing; valid until the next command ---- */
+/* ---- inspection: NULL or empty if there is nothing; valid until the next command ---- */
 
 struct simredis_value;
 

@@ -4,7 +4,7 @@
 
     redis_diff.py TEST_REDIS_DIFF DROVER_LUA [FIRST LAST]
 
-The store functions are given a clock that the test sets: their now_ms() reads a key.
+The store functions get a clock that the test sets: their now_ms() reads a key.
 """
 
 import pathlib
@@ -20,7 +20,7 @@ CLOCK = """  local t = call('TIME')
 """
 TEST_CLOCK = """  local t = call('GET', 'clock')
   return tonumber(t)
-"""  # as many lines: those that run are counted
+"""  # as many lines as before: lines that run are counted
 
 
 def main(argv):

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * simulated-redis: the simulator's store, for a test that speaks to a Redis
+ * simulated-redis: the simulator's store, for a test that needs a Redis
  *
- * Standard input is a socket that listens; one client is served, until it leaves. There are the
+ * Standard input is a listening socket; one client is served until it disconnects. There are the
  * commands of redis.c, FCALL by the clock of this machine, FLUSHALL, TIME and FUNCTION LOAD, which
  * has to come first.
  */
@@ -24,7 +24,7 @@
 #define WORDS_MAX 4096
 
 struct request {
-    const char *words[WORDS_MAX]; /* with a NUL behind each */
+    const char *words[WORDS_MAX]; /* a NUL follows each */
     struct bytes args[WORDS_MAX];
     int n;
 };
@@ -79,7 +79,7 @@ static struct simstore *serve(struct simstore *store, const struct request *r, s
         buf_printf(out, "*2\r\n:%" PRId64 "\r\n:%" PRId64 "\r\n", now / 1000, now % 1000 * 1000);
     } else if (is(r, "FCALL")) {
         call(store, r, out);
-    } else if (!store || is(r, "CLIENT")) { /* what newer clients say of themselves */
+    } else if (!store || is(r, "CLIENT")) { /* sent by newer clients to describe themselves */
         buf_puts(out, "-ERR unknown command\r\n");
     } else {
         simstore_command(store, r->words, r->n, out);

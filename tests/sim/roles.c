@@ -6,9 +6,9 @@
 
 #include "model/wire.h"
 
-#define LOOK_MS 2000 /* how often a supervisor looks at the replies queue */
-#define KILLED_MS 5  /* from the signal to the end of a handler, at most */
-#define HALF 500000  /* millionths */
+#define INSPECT_MS 2000 /* how often a supervisor inspects the replies queue */
+#define KILLED_MS 5     /* from the signal to the end of a handler, at most */
+#define HALF 500000     /* millionths */
 
 static struct rng rng_of(struct process *p)
 {
@@ -32,11 +32,11 @@ static void scheduler_event(struct process *p, struct scheduler_event e)
     process_perform(p, scheduler_step(p->scheduler, &e, &p->out));
 }
 
-/* The question is on its way to the broker, or the answer back. */
+/* The inspection is on its way to the broker, or the answer on its way back. */
 struct inspection {
     struct event event;
     struct process *process;
-    uint64_t life;
+    uint64_t incarnation;
     uint64_t epoch;
     const char *queue;
     bool asked;
@@ -44,51 +44,54 @@ struct inspection {
     uint32_t consumers;
 };
 
-static void look_on(struct inspection *look)
+static void inspection_move(struct inspection *inspection)
 {
-    struct world *w = look->process->world;
-    uint64_t d = digest_str(digest_str(DIGEST_INIT, look->process->name), look->queue);
+    struct world *w = inspection->process->world;
+    uint64_t d = digest_str(digest_str(DIGEST_INIT, inspection->process->name), inspection->queue);
 
-    look->event.digest = digest_number(d, (uint64_t)look->asked << 63 |
-                                              (uint64_t)look->messages << 32 | look->consumers);
-    timeline_add(w->t, &look->event, timeline_between(w->t, 0, w->faults.bus.delay_ms));
+    inspection->event.digest =
+        digest_number(d, (uint64_t)inspection->asked << 63 | (uint64_t)inspection->messages << 32 |
+                             inspection->consumers);
+    timeline_add(w->t, &inspection->event, timeline_between(w->t, 0, w->faults.bus.delay_ms));
 }
 
-static void on_look_crosses(struct event *e)
+static void on_inspection(struct event *e)
 {
-    struct inspection *look = container_of(e, struct inspection, event);
-    struct process *p = look->process;
-    const struct simqueue *q = simbus_queue(p->world->bus, look->queue, true);
+    struct inspection *inspection = container_of(e, struct inspection, event);
+    struct process *p = inspection->process;
+    const struct simqueue *q = simbus_queue(p->world->bus, inspection->queue, true);
 
-    if (p->life != look->life || !p->alive || p->link.epoch != look->epoch || !p->link.up)
+    if (p->incarnation != inspection->incarnation || !p->alive ||
+        p->link.epoch != inspection->epoch || !p->link.up)
         return;
-    if (!look->asked) {
-        look->asked = true;
-        look->messages = simqueue_taken(q);
-        look->consumers = simqueue_consumers(q);
+    if (!inspection->asked) {
+        inspection->asked = true;
+        inspection->messages = simqueue_taken(q);
+        inspection->consumers = simqueue_consumers(q);
         e->held_until = &p->held_until;
-        look_on(look);
+        inspection_move(inspection);
         return;
     }
-    process_hears(p, look->event.digest);
-    scheduler_event(p, (struct scheduler_event){.type = SCHEDULER_QUEUE,
-                                                .queue = {look->messages, look->consumers}});
+    process_hears(p, inspection->event.digest);
+    scheduler_event(
+        p, (struct scheduler_event){.type = SCHEDULER_QUEUE,
+                                    .queue = {inspection->messages, inspection->consumers}});
 }
 
-static void scheduler_looks(struct process *p, const char *queue)
+static void scheduler_inspects(struct process *p, const char *queue)
 {
-    struct inspection *look = timeline_alloc(p->world->t, sizeof(*look));
+    struct inspection *inspection = timeline_alloc(p->world->t, sizeof(*inspection));
 
-    look->event.fire = on_look_crosses;
-    look->event.lane = (uintptr_t)p;
-    look->process = p;
-    look->life = p->life;
-    look->epoch = p->link.epoch;
-    look->queue = timeline_str(p->world->t, queue);
-    look_on(look);
+    inspection->event.fire = on_inspection;
+    inspection->event.lane = (uintptr_t)p;
+    inspection->process = p;
+    inspection->incarnation = p->incarnation;
+    inspection->epoch = p->link.epoch;
+    inspection->queue = timeline_str(p->world->t, queue);
+    inspection_move(inspection);
 }
 
-static void scheduler_born(struct process *p)
+static void scheduler_start(struct process *p)
 {
     static const struct {
         const char *queue;
@@ -101,7 +104,7 @@ static void scheduler_born(struct process *p)
     };
     struct world *w = p->world;
     struct rng rng = rng_of(p);
-    uint64_t life = p->life;
+    uint64_t incarnation = p->incarnation;
     struct nonces nonces;
 
     nonces_seed(&nonces, rng.s[0]);
@@ -121,7 +124,7 @@ static void scheduler_born(struct process *p)
     scheduler_event(p, (struct scheduler_event){.type = SCHEDULER_STORE_UP,
                                                 .partitions = w->plan->partitions,
                                                 .run = w->run});
-    for (size_t i = 0; p->life == life && p->alive && i < array_size(queues); i++)
+    for (size_t i = 0; p->incarnation == incarnation && p->alive && i < array_size(queues); i++)
         simlink_consume(&p->link, simbus_queue(w->bus, queues[i].queue, false), queues[i].source,
                         w->plan->prefetch);
 }
@@ -134,12 +137,12 @@ static void supervisor_event(struct process *p, struct supervisor_event e)
     process_perform(p, supervisor_step(p->supervisor, &e, &p->out));
 }
 
-static void on_look(struct event *e)
+static void on_inspect_replies(struct event *e)
 {
-    struct process *p = container_of(e, struct process, look);
+    struct process *p = container_of(e, struct process, inspection);
     struct simqueue *q = p->world->replies;
 
-    timeline_add(p->world->t, &p->look, LOOK_MS);
+    timeline_add(p->world->t, &p->inspection, INSPECT_MS);
     process_hears(p, digest_number(simqueue_messages(q), simqueue_consumers(q)));
     if (p->alive)
         supervisor_event(
@@ -147,7 +150,7 @@ static void on_look(struct event *e)
                                          .queue = {simqueue_messages(q), simqueue_consumers(q)}});
 }
 
-static void supervisor_born(struct process *p)
+static void supervisor_start(struct process *p)
 {
     const struct plan *plan = p->world->plan;
     const struct supervisor_config config = {
@@ -161,9 +164,9 @@ static void supervisor_born(struct process *p)
     struct rng rng = rng_of(p);
 
     ok(supervisor_new(&p->supervisor, &config, &rng));
-    p->look.fire = on_look;
-    p->look.held_until = &p->held_until;
-    timeline_add(p->world->t, &p->look, LOOK_MS);
+    p->inspection.fire = on_inspect_replies;
+    p->inspection.held_until = &p->held_until;
+    timeline_add(p->world->t, &p->inspection, INSPECT_MS);
     supervisor_event(
         p, (struct supervisor_event){.type = SUPERVISOR_STORE_UP, .partitions = plan->partitions});
 }
@@ -175,10 +178,10 @@ struct handler {
     struct handler *older;
     struct event act; /* takes effect */
     struct event end;
-    struct event told; /* the agent hears of the end */
+    struct event known; /* the agent receives the result */
     struct event beat;
     struct process *process;
-    uint64_t life;
+    uint64_t incarnation;
     uint64_t id;
     const char *token;
     const char *label; /* as in the trace: "job=j1 step=s0 attempt=1" */
@@ -211,11 +214,11 @@ static bool serves(const struct process *p, uint32_t actor)
            ((plan->seed >> (actor + 3 * p->index)) & 3) == 0;
 }
 
-/* Runs that die with their agent, after they took effect. */
-static void agent_died(struct process *p)
+/* Notes runs that took effect and end with their agent. */
+static void agent_end(struct process *p)
 {
     for (const struct handler *h = p->handlers; h; h = h->older)
-        if (h->acted && !h->ended && h->life == p->life) {
+        if (h->acted && !h->ended && h->incarnation == p->incarnation) {
             timeline_note(p->world->t, FEATURE_EFFECT_UNREPORTED);
             grid_met(p->world->t, FAULT_CRASH_AFTER, AT(6));
             grid_met(p->world->t, FAULT_KILL, AT(6));
@@ -223,7 +226,7 @@ static void agent_died(struct process *p)
     p->agent = agent_free(p->agent);
 }
 
-static void agent_born(struct process *p)
+static void agent_start(struct process *p)
 {
     struct world *w = p->world;
     struct agent_actor actors[PLAN_ACTORS];
@@ -251,9 +254,9 @@ static void agent_born(struct process *p)
                             w->plan->concurrency);
 }
 
-static bool handler_lives(const struct handler *h)
+static bool handler_runs(const struct handler *h)
 {
-    return h->process->alive && h->process->life == h->life;
+    return h->process->alive && h->process->incarnation == h->incarnation;
 }
 
 static uint64_t handler_digest(const struct handler *h, const char *what)
@@ -262,10 +265,10 @@ static uint64_t handler_digest(const struct handler *h, const char *what)
 
     d = digest_number(digest_str(d, what),
                       (uint64_t)h->stopped << 2 | (uint64_t)h->acted << 1 | (uint64_t)h->result.ok);
-    return digest_number(digest_str(d, h->result.class), handler_lives(h));
+    return digest_number(digest_str(d, h->result.class), handler_runs(h));
 }
 
-/* Something is to happen to it. */
+/* Adds an event of the handler. */
 static void handler_add(struct handler *h, struct event *e, const char *what, int64_t after)
 {
     e->digest = handler_digest(h, what);
@@ -273,20 +276,20 @@ static void handler_add(struct handler *h, struct event *e, const char *what, in
     timeline_add(h->process->world->t, e, after);
 }
 
-static void on_told(struct event *e)
+static void on_known(struct event *e)
 {
-    struct handler *h = container_of(e, struct handler, told);
+    struct handler *h = container_of(e, struct handler, known);
 
     process_hears(h->process, handler_digest(h, "told"));
     if (process_now(h->process) > h->deadline)
         grid_met(h->process->world->t, FAULT_LATE, AT(7));
     h->process->behind = AT(6);
-    if (handler_lives(h))
+    if (handler_runs(h))
         agent_feed(h->process,
                    (struct agent_event){.type = AGENT_DONE, .id = h->id, .result = &h->result});
 }
 
-/* What two labels have in common where they are runs of one step, the same way. */
+/* Whether the labels are of runs of one step, in the same direction. */
 static bool is_same_step(const struct handler *h, const struct handler *other)
 {
     return strncmp(h->label, other->label, (size_t)(strstr(h->label, "attempt=") - h->label)) == 0;
@@ -303,28 +306,29 @@ static void note_overtaken(const struct handler *h)
                 grid_met(w->t, FAULT_OVERTAKEN, AT(6));
 }
 
-/* Somewhere between its beginning and its end, whether its agent will hear of that or not. */
+/* The run takes effect between its beginning and its end, whether its agent learns of that or not.
+ * */
 static void on_act(struct event *e)
 {
     struct handler *h = container_of(e, struct handler, act);
 
-    if (!handler_lives(h))
+    if (!handler_runs(h))
         return;
     h->acted = true;
     note_overtaken(h);
-    h->process->world->deeds += digest_str(DIGEST_INIT, h->token);
+    h->process->world->effects_seen += digest_str(DIGEST_INIT, h->token);
     if (!checker_act(h->process->world->checker, h->token) && h->result.ok)
         h->result = (struct agent_result){.class = "taken_back", .message = "not again"};
 }
 
-/* The handler ends whether its agent hears of it or not. */
+/* The handler ends whether its agent learns of that or not. */
 static void on_end(struct event *e)
 {
     struct handler *h = container_of(e, struct handler, end);
     struct world *w = h->process->world;
     struct timeline *t = w->t;
 
-    if (!handler_lives(h))
+    if (!handler_runs(h))
         return;
     if (!h->result.ok && h->result.effect == DROVER__V1__EFFECT__EFFECT_NONE &&
         !checker_did_nothing(w->checker, h->token))
@@ -335,16 +339,16 @@ static void on_end(struct event *e)
     tell(t, h->process->name, "end %s result=%s", h->label, h->result.ok ? "ok" : h->result.class);
     timeline_cancel(t, &h->act);
     timeline_cancel(t, &h->beat);
-    h->told.fire = on_told;
-    h->told.held_until = &h->process->held_until;
-    handler_add(h, &h->told, "told", 0);
+    h->known.fire = on_known;
+    h->known.held_until = &h->process->held_until;
+    handler_add(h, &h->known, "told", 0);
 }
 
 static void on_beat(struct event *e)
 {
     struct handler *h = container_of(e, struct handler, beat);
 
-    if (!handler_lives(h) || h->stopped)
+    if (!handler_runs(h) || h->stopped)
         return;
     handler_add(h, &h->beat, "beat", 100);
     process_hears(h->process, handler_digest(h, "beat"));
@@ -390,7 +394,7 @@ static struct agent_result draw_result(struct world *w)
     return success(w);
 }
 
-/* How a run ends, and after what time. */
+/* Draws the result of a run, and how long it takes. */
 static int64_t draw_end(struct handler *h, const struct agent_run *run, enum world_verdict verdict)
 {
     struct world *w = h->process->world;
@@ -415,7 +419,7 @@ static int64_t draw_end(struct handler *h, const struct agent_run *run, enum wor
     return timeline_between(w->t, 0, most);
 }
 
-/* What reports a failure may have taken effect all the same, unless it says that it has not. */
+/* A run that reports a failure may have taken effect, unless it reports that it has not. */
 static bool draw_effect(struct handler *h)
 {
     return h->result.ok || (h->result.effect != DROVER__V1__EFFECT__EFFECT_NONE &&
@@ -448,22 +452,22 @@ static const char *label_of(struct world *w, const Drover__V1__StepRequest *requ
     return timeline_str(w->t, buf_str(&out) + 1);
 }
 
-/* Is another run of this step under way? */
+/* Notes if another run of this step is in progress. */
 static void note_two_runs(struct world *w, const struct handler *started)
 {
     for (uint32_t i = 0; i < w->n_processes; i++)
         for (const struct handler *h = w->processes[i].handlers; h; h = h->older)
-            if (h != started && !h->ended && handler_lives(h) && is_same_step(h, started)) {
+            if (h != started && !h->ended && handler_runs(h) && is_same_step(h, started)) {
                 timeline_note(w->t, FEATURE_TWO_RUNS);
                 if (strcmp(h->token, started->token) == 0)
                     grid_met(w->t, FAULT_DOUBLED, AT(6));
             }
 }
 
-/* A connection of an agent: what it had on an earlier one it may get again, beside what it has. */
+/* A connection of an agent: deliveries of an earlier one may come again on this one. */
 static uint64_t connection_of(const struct process *p)
 {
-    return digest_number(digest_number(digest_number(DIGEST_INIT, p->index), p->life),
+    return digest_number(digest_number(digest_number(DIGEST_INIT, p->index), p->incarnation),
                          p->link.epoch);
 }
 
@@ -478,7 +482,7 @@ static void handler_start(struct process *p, struct agent_run *run)
         return;
     h = timeline_alloc(w->t, sizeof(*h));
     h->process = p;
-    h->life = p->life;
+    h->incarnation = p->incarnation;
     h->id = run->id;
     h->token = timeline_str(w->t, run->request->token);
     h->label = label_of(w, run->request);
@@ -514,7 +518,7 @@ static void handler_stop(struct process *p, const struct agent_run *run)
 {
     struct handler *h = run->driver;
 
-    if (heap_holds(&h->told.node) || h->stopped)
+    if (heap_holds(&h->known.node) || h->stopped)
         return;
     timeline_note(p->world->t, FEATURE_RUN_STOPPED);
     if (process_now(p) >= h->deadline)
@@ -526,8 +530,8 @@ static void handler_stop(struct process *p, const struct agent_run *run)
     handler_add(h, &h->end, "end", timeline_between(p->world->t, 0, KILLED_MS));
 }
 
-/* A request that came twice may find no slot the second time: no handler stands behind that reply.
- */
+/* A request that arrived twice may find no slot the second time: no handler belongs to that reply.
+ * */
 static bool found_no_slot(const Drover__V1__StepReply *m)
 {
     return m->error && strcmp(m->error->class_, "NO_SLOT") == 0;
@@ -544,10 +548,11 @@ void role_replies(struct process *p, struct bytes body)
     for (size_t i = 0; i < m.replies->n_replies; i++) {
         const struct handler *h = p->handlers;
 
-        while (h && (h->life != p->life || strcmp(h->token, m.replies->replies[i]->token) != 0))
+        while (h && (h->incarnation != p->incarnation ||
+                     strcmp(h->token, m.replies->replies[i]->token) != 0))
             h = h->older;
         if (found_no_slot(m.replies->replies[i]) && m.replies->replies[i]->error->retry_after_ms)
-            timeline_note(p->world->t, FEATURE_COMPANY_GIVEN_BACK);
+            timeline_note(p->world->t, FEATURE_BATCH_DEFERRED);
         if (h && !found_no_slot(m.replies->replies[i]) && process_now(p) > h->deadline)
             checker_fail(p->world->checker, "I4 %s replies to %s after its lease", p->name,
                          h->label);
@@ -556,11 +561,12 @@ void role_replies(struct process *p, struct bytes body)
         checker_begun(p->world->checker, m.replies->progress[i]->token);
 }
 
-void role_says(struct process *p, struct bytes body)
+void role_publishes(struct process *p, struct bytes body)
 {
     CLEANUP(wire_free) struct wire_message m = {0};
 
-    /* without a connection it has lost what it speaks of, and may give back what comes next */
+    /* without a connection the delivery that it reports on is lost, and the next one may be given
+     * back */
     if (p->role != ROLE_AGENT || !p->link.up || wire_decode(WIRE_REPLIES, body, NULL, &m, NULL))
         return;
     for (size_t i = 0; i < m.replies->n_progress; i++)
@@ -584,46 +590,46 @@ void role_hands_in(struct process *p, const struct bus_delivery *d, bool acknowl
                           acknowledged);
 }
 
-/* ---- all ---- */
+/* ---- all roles ---- */
 
-void role_born(struct process *p)
+void role_start(struct process *p)
 {
     process_hears(p, digest_str(DIGEST_INIT, "born"));
     switch (p->role) {
     case ROLE_SCHEDULER:
-        scheduler_born(p);
+        scheduler_start(p);
         break;
     case ROLE_AGENT:
-        agent_born(p);
+        agent_start(p);
         break;
     case ROLE_SUPERVISOR:
-        supervisor_born(p);
+        supervisor_start(p);
         break;
     default:
         break;
     }
 }
 
-void role_died(struct process *p)
+void role_end(struct process *p)
 {
     switch (p->role) {
     case ROLE_SCHEDULER:
         p->scheduler = scheduler_free(p->scheduler);
         break;
     case ROLE_AGENT:
-        agent_died(p);
+        agent_end(p);
         break;
     case ROLE_SUPERVISOR:
         p->supervisor = supervisor_free(p->supervisor);
-        timeline_cancel(p->world->t, &p->look);
+        timeline_cancel(p->world->t, &p->inspection);
         break;
     default:
         break;
     }
 }
 
-/* Schedulers have nothing to finish: what they leave is delivered again. */
-/* A supervisor always has something to ask. */
+/* Schedulers need not finish anything: unacknowledged messages are delivered again. A supervisor
+ * always has calls in progress. */
 bool role_idle(const struct process *p)
 {
     return !p->alive || (p->role == ROLE_SCHEDULER && scheduler_idle(p->scheduler)) ||
@@ -725,7 +731,7 @@ void role_outcome(struct process *p, uint64_t id, enum bus_outcome outcome)
 void role_effect(struct process *p, const struct effect *e)
 {
     if (p->role == ROLE_SCHEDULER && e->role.what == SCHEDULER_INSPECT)
-        scheduler_looks(p, e->role.object);
+        scheduler_inspects(p, e->role.object);
     if (p->role != ROLE_AGENT) /* an alert for people */
         return;
     if (e->role.what == AGENT_START)

@@ -16,23 +16,23 @@
 #include "model/store_ops.h"
 #include "redis.h"
 
-/* What stands where on the Lua stack, for the life of the store. */
+/* Places on the Lua stack, as long as the store exists. */
 enum slot {
     SLOT_CALL = 1,  /* redis.call */
     SLOT_LIBRARIES, /* a table of compiled variants */
-    SLOT_FUNCTIONS, /* of the library as it was loaded last: name -> function */
+    SLOT_FUNCTIONS, /* of the library loaded last: name -> function */
     SLOT_FLAGS,     /* name -> its flags, as they were registered */
-    SLOT_ANSWER,    /* anchors the strings of the last answer */
+    SLOT_ANSWER,    /* keeps the strings of the last answer */
     SLOTS_ = SLOT_ANSWER,
 };
 
-#define GC_PAUSE 400 /* collect when memory has grown to so many percent: worlds are small */
-#define KEY_MAX 320  /* of a key: a job's id may have 128 bytes, a label more */
+#define GC_PAUSE 400 /* percent of growth before a collection: worlds are small */
+#define KEY_MAX 320  /* a job's id may have 128 bytes, a label more */
 
 struct simstore {
     lua_State *lua;
     struct simredis *redis;
-    const struct simredis_value *chosen; /* what the checker looks at */
+    const struct simredis_value *chosen; /* the value that the checker reads */
     struct bytes *items;
     uint32_t size;
 };
@@ -56,7 +56,7 @@ static const char *error_text(lua_State *lua)
 #define CACHE_LINE "\nlocal CACHED_STEPS = "
 #define CACHED_FEW 3
 #define DATA_LINE "\nlocal DATA_MAX = "
-#define DATA_LITTLE 150 /* bytes: an input, and seven results or so */
+#define DATA_LITTLE 150 /* bytes: an input, and about seven results */
 
 const uint32_t simstore_budgets[SIMSTORE_BUDGETS] = {OPS_BUDGET, 1, 4};
 
@@ -107,7 +107,7 @@ static void load_libraries(lua_State *lua, const char *path)
 
         read_file(path, &text);
         check_budget(&text, path);
-        memcpy(text.data, "--", 2); /* in the place of "#!", which only Redis knows */
+        memcpy(text.data, "--", 2); /* replaces "#!", which only Redis accepts */
         if (i > 0) {
             set_number(&text, path, BUDGET_LINE, simstore_budgets[i]);
             set_number(&text, path, CACHE_LINE, CACHED_FEW);
@@ -120,7 +120,7 @@ static void load_libraries(lua_State *lua, const char *path)
     }
 }
 
-/* What a library may use when it is called; while it is loaded it sees nothing but redis. */
+/* What a library may use when it is called; while it is loaded it sees only redis. */
 static const char *const standard[] = {
     "assert", "error",    "getmetatable", "ipairs", "math",   "next",         "pairs",
     "pcall",  "rawequal", "rawget",       "rawset", "select", "setmetatable", "string",
@@ -180,14 +180,14 @@ static int on_sha1hex(lua_State *lua)
     return 1;
 }
 
-/* Has the table on top call @handler at @event. */
+/* Lets the table on top call @handler at @event. */
 static void add_metamethod(lua_State *lua, const char *event, lua_CFunction handler)
 {
     lua_pushcfunction(lua, handler);
     lua_setfield(lua, -2, event);
 }
 
-/* Has the global redis be {name = value}; takes the value from the top. */
+/* Sets the global redis to {name = value}; takes the value from the top. */
 static void set_redis(lua_State *lua, int visible, const char *name)
 {
     lua_createtable(lua, 0, 1);
@@ -196,7 +196,7 @@ static void set_redis(lua_State *lua, int visible, const char *name)
     lua_setfield(lua, visible, "redis");
 }
 
-/* The globals as a library sees them through its environment: they can be read, if they exist. */
+/* The globals as a library sees them through its environment: those that exist can be read. */
 static void push_visible(lua_State *lua)
 {
     lua_newtable(lua);
@@ -215,7 +215,7 @@ static void push_environment(lua_State *lua, int visible)
     lua_setmetatable(lua, -2);
 }
 
-/* Runs the library that is on top; takes it from there. */
+/* Runs the library that is on top, and removes it. */
 static void load_library(lua_State *lua)
 {
     int library = lua_gettop(lua), visible = library + 1;
@@ -247,7 +247,7 @@ static void load_library(lua_State *lua)
     lua_settop(lua, library - 1);
 }
 
-/* Worlds are over before a trace has paid for itself: LuaJIT is the faster interpreter here. */
+/* Worlds are over before a compiled trace pays off: LuaJIT is used as a fast interpreter. */
 static void switch_jit_off(lua_State *lua)
 {
     lua_getglobal(lua, "jit");
@@ -356,7 +356,7 @@ static bool has_flag(lua_State *lua, const char *function, const char *flag)
     return found;
 }
 
-/* Whether there is room for what this function may write. */
+/* Whether there is memory for what this function may write. */
 static bool may_run(lua_State *lua, const char *function, bool out_of_memory, bool read_only)
 {
     return !out_of_memory || read_only || has_flag(lua, function, "allow-oom");
@@ -476,7 +476,7 @@ uint64_t simstore_digest(const struct simstore *s)
     return simredis_digest(s->redis);
 }
 
-/* ---- the window ---- */
+/* ---- inspection ---- */
 
 static const struct simredis_value *find(struct simstore *s, uint32_t partition, const char *key)
 {

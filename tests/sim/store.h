@@ -3,8 +3,8 @@
  * The simulator's store: the production functions in an embedded Lua, over redis.c
  *
  * Calls take the arguments and give the answers of model/store_ops.h, like the real store, at once
- * and whole. Delays, losses and repetitions are the world's business. Beside the calls there is a
- * window for the checker: it reads what is stored without a command.
+ * and complete. The world adds delays, losses and repetitions. The checker reads what is stored
+ * without a command.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 
 struct simstore;
 
-/* Loads and compiles the functions. Ends the program with a message where that fails. */
+/* Loads and compiles the functions. Ends the program with a message if that fails. */
 struct simstore *simstore_new(const char *drover_lua);
 
 /* Accepts NULL; returns NULL. */
@@ -24,9 +24,9 @@ struct simstore *simstore_free(struct simstore *s);
 
 #define SIMSTORE_BUDGETS 3
 
-/* Steps that one call touches, by variant: the first as in production, the others so few that
- * small worlds leave cursors behind; those keep few parsed steps, too, and the last has little room
- * for what a job carries. */
+/* Steps that one call touches, by variant: the first as in production, the others so few that small
+ * worlds leave cursors. Those also cache few parsed steps, and the last one has little room for the
+ * data of a job. */
 extern const uint32_t simstore_budgets[SIMSTORE_BUDGETS];
 
 /* An empty database and a freshly loaded library with this budget. */
@@ -42,29 +42,30 @@ void simstore_call(struct simstore *s, int64_t now, bool out_of_memory, uint32_t
                    const char *function, const struct bytes *args, int n,
                    struct store_answer *answer);
 
-/* A plain command; appends the reply to @out, as Redis would write it. */
+/* A plain command; appends the reply to @out, as Redis would send it. */
 void simstore_command(struct simstore *s, const char *const *words, int n, struct buf *out);
 
-/* Likewise the answer of a function, which is a list. */
+/* The same for the answer of a function, which is a list. */
 void simstore_reply(const struct store_answer *answer, struct buf *out);
 
 /* Of all that is stored. */
 uint64_t simstore_digest(const struct simstore *s);
 
-/* ---- the window; keys are given without the prefix of their partition ---- */
+/* ---- inspection; keys are given without the prefix of their partition ---- */
 
-/* Calls fn for each key there is, of any partition. */
+/* Calls fn for each key, of any partition. */
 void simstore_each(struct simstore *s, void (*fn)(void *ctx, struct bytes key), void *ctx);
 
-/* Views stay valid until the next call. Return: false where there is no such key. */
+/* Chooses a hash or list for the calls below, valid until the next call. Return: false: no such
+ * key. */
 bool simstore_hash(struct simstore *s, uint32_t partition, const char *key);
-/* Of the hash that was chosen last; empty where there is no such field. */
+/* Of the hash chosen last; empty: no such field. */
 struct bytes simstore_field(struct simstore *s, const char *name);
 struct bytes simstore_step(struct simstore *s, uint32_t step);
 
 struct bytes simstore_text(struct simstore *s, uint32_t partition, const char *key);
 
-/* Entries of the list, and the last entry but @back. */
+/* simstore_list(): the number of entries; simstore_entry(): the last entry but @back. */
 uint32_t simstore_list(struct simstore *s, uint32_t partition, const char *key);
 struct bytes simstore_entry(struct simstore *s, uint32_t back);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests in batches: which share a message, and what becomes of them together
+ * Requests in batches: which requests share a message, and what happens to them together
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 #define FAN 10
 
-/* What an agent says that did it in so many ms, and begins so many requests at once. */
+/* A reply that says: done after @took ms, and @batch requests can begin at once. */
 static const char *done(struct alone *w, int batch, int took)
 {
     static char said[120];
@@ -33,7 +33,7 @@ static void step_append(struct buf *json, const char *name, const char *actor, b
                waits ? ", " : "", name, actor, waits ? ", \"after\": [\"root\"]" : "");
 }
 
-/* A step, and ten that wait for it, of which every @nth is of another actor. */
+/* A step and ten that wait for it; every @nth of those is of another actor. */
 static void submit_fan(struct alone *w, const char *job, int nth)
 {
     CLEANUP(buf_deinit) struct buf json = {0};
@@ -47,7 +47,7 @@ static void submit_fan(struct alone *w, const char *job, int nth)
     alone_submit(w, buf_str(&json));
 }
 
-/* The root of a fan is done: whatever waited for it goes out. */
+/* The root of a fan is done: the ten steps that wait for it are dispatched. */
 static void fan_out(struct alone *w, const char *job, int nth, const char *said)
 {
     submit_fan(w, job, nth);
@@ -75,9 +75,9 @@ static void do_one(struct alone *w, const char *said)
     do_one_of(w, "hand", said);
 }
 
-/* ---- who travels with whom ---- */
+/* ---- which requests share a message ---- */
 
-static void test_short_ones_travel_together(void **state)
+static void test_short_requests_share_a_message(void **state)
 {
     struct alone *w = *state;
 
@@ -86,8 +86,8 @@ static void test_short_ones_travel_together(void **state)
     assert_true(scheduler_idle(w->scheduler));
 }
 
-/* No more than the agent takes that takes the least, until that was not heard of for a while. */
-static void test_as_many_as_the_agent_takes(void **state)
+/* The smallest capacity reported by an agent counts, until it was not reported for a while. */
+static void test_capacity_of_the_agent(void **state)
 {
     struct alone *w = *state;
 
@@ -103,8 +103,8 @@ static void test_as_many_as_the_agent_takes(void **state)
     alone_expect(w, "request a b c d e f g h, request i j, ack");
 }
 
-/* An agent of another make says nothing of it. */
-static void test_alone_where_nothing_is_said(void **state)
+/* A foreign agent reports no capacity. */
+static void test_no_batch_without_a_capacity(void **state)
 {
     static const char each[] = "request a, request b, request c, request d, request e, request f,"
                                " request g, request h, request i, request j, ack";
@@ -113,14 +113,16 @@ static void test_alone_where_nothing_is_said(void **state)
     fan_out(w, "j", 0, "\"achieved\": \"STATE_ACTIVE\"");
     alone_expect(w, each);
     do_one(w, done(w, 8, 0));
-    fan_out(w, "k", 0, "\"achieved\": \"STATE_ACTIVE\""); /* from now on this one may get it too */
+    fan_out(w, "k", 0,
+            "\"achieved\": \"STATE_ACTIVE\""); /* from now on this agent may get the requests */
     alone_expect(w, each);
     fan_out(w, "l", 0, done(w, 8, 0));
     alone_expect(w, each);
 }
 
-/* Five milliseconds of work, by what it took, for each that is begun at once. */
-static void test_as_much_work_as_is_short(void **state)
+/* A batch has at most 5 ms of work, by the service time, for each request that can begin at once.
+ * */
+static void test_work_in_a_batch(void **state)
 {
     struct alone *w = *state;
 
@@ -135,8 +137,8 @@ static void test_as_much_work_as_is_short(void **state)
                     " request h, request i, request j, ack");
 }
 
-/* Who begins fewer at once is longer at it. */
-static void test_as_much_work_as_is_begun_at_once(void **state)
+/* An agent that begins fewer at once takes longer for a batch. */
+static void test_work_by_capacity(void **state)
 {
     struct alone *w = *state;
 
@@ -149,9 +151,9 @@ static void test_as_much_work_as_is_begun_at_once(void **state)
                     " request h, request i, request j, ack");
 }
 
-/* An action that one agent begins two of at once, and another that it begins eight of: no more than
- * two in a message that has the former. */
-static void test_the_least_of_all_in_a_message(void **state)
+/* One agent begins two requests of an action at once, another eight of another action: a message
+ * that has the first action has at most two requests. */
+static void test_smallest_capacity_in_a_message(void **state)
 {
     static const char steps[] = "{\"jobId\": \"two\", \"definition\": {\"steps\": ["
                                 "{\"name\": \"root\", \"actor\": \"hand\", \"action\": \"more\"}";
@@ -172,8 +174,8 @@ static void test_the_least_of_all_in_a_message(void **state)
     alone_expect(w, "request a M, request N b, request O P Q, request c R, ack");
 }
 
-/* One slow run counts at once, and is forgotten slowly. */
-static void test_a_slow_one_is_remembered(void **state)
+/* One slow run counts at once, and loses its weight slowly. */
+static void test_slow_run_is_remembered(void **state)
 {
     struct alone *w = *state;
 
@@ -188,8 +190,8 @@ static void test_a_slow_one_is_remembered(void **state)
     alone_expect(w, "request a b, request c d, request e f, request g h, request i j, ack");
 }
 
-/* Of so many actions: the first of more is known no longer. */
-static void test_a_thousand_actions_are_known(void **state)
+/* The service times of so many actions are kept: one more, and the oldest is forgotten. */
+static void test_service_times_that_are_kept(void **state)
 {
     struct alone *w = *state;
     char actor[24];
@@ -209,8 +211,8 @@ static void test_a_thousand_actions_are_known(void **state)
     alone_expect(w, "request a b c d e f g h, request i j, ack");
 }
 
-/* So does one that has failed. */
-static void test_a_slow_failure_is_remembered(void **state)
+/* A slow failure counts as a slow run. */
+static void test_slow_failure_is_remembered(void **state)
 {
     struct alone *w = *state;
 
@@ -222,8 +224,8 @@ static void test_a_slow_failure_is_remembered(void **state)
                     " request h, request i, request j, ack");
 }
 
-/* What was put off was not done, and what failed fast need not be fast. */
-static void test_what_fails_fast_is_not_fast(void **state)
+/* A deferred request was not done, and a quick failure says nothing about the service time. */
+static void test_quick_failure_is_no_service_time(void **state)
 {
     struct alone *w = *state;
 
@@ -239,8 +241,8 @@ static void test_what_fails_fast_is_not_fast(void **state)
                     " request h, request i, request j, ack");
 }
 
-/* Where a death in a batch would be the last there is none. */
-static void test_who_may_die_once_travels_alone(void **state)
+/* If an expiry in a batch would be the last one allowed, the request is sent alone. */
+static void test_last_expiry_is_risked_alone(void **state)
 {
     struct alone *w = *state;
 
@@ -252,8 +254,8 @@ static void test_who_may_die_once_travels_alone(void **state)
     assert_non_null(strstr(buf_str(&w->story), "request a, request b, "));
 }
 
-/* Each actor has a queue of its own; and of the other nothing is known. */
-static void test_each_actor_by_itself(void **state)
+/* Each actor has a queue of its own, and the service time of the other is not known. */
+static void test_one_actor_in_a_message(void **state)
 {
     struct alone *w = *state;
 
@@ -261,10 +263,10 @@ static void test_each_actor_by_itself(void **state)
     alone_expect(w, "request a, request e, request i, request b c d f g h j, ack");
 }
 
-/* ---- what becomes of them ---- */
+/* ---- what happens to a batch ---- */
 
-/* No queue takes the message: that is recorded of each. */
-static void test_returned_together(void **state)
+/* No queue takes the message: this is recorded for each request. */
+static void test_returned_batch(void **state)
 {
     struct alone *w = *state;
     struct scheduler_stats stats;
@@ -289,7 +291,7 @@ static void put_zeros(struct buf *out, size_t bytes)
 
 #define TAKEN 9 /* results */
 
-/* Input and results fit as protobuf, and in base64 do not. */
+/* Input and results fit into a message as protobuf, but not in base64. */
 static void test_too_large_in_json(void **state)
 {
     struct alone *w = *state;
@@ -314,7 +316,7 @@ static void test_too_large_in_json(void **state)
     for (int i = 0; i < TAKEN; i++) {
         char name[] = {'s', (char)('0' + i), 0};
 
-        assert_non_null(strstr(buf_str(&w->story), name)); /* it was asked for */
+        assert_non_null(strstr(buf_str(&w->story), name)); /* its request was sent */
         w->story.len = 0;
         alone_serve(w, "j", name, buf_str(&said));
     }
@@ -322,14 +324,13 @@ static void test_too_large_in_json(void **state)
     assert_non_null(strstr(buf_str(&w->story), "OUTCOME_COMPENSATED"));
 }
 
-/* ---- what has waited in the scheduler ---- */
+/* ---- requests that have waited in the scheduler ---- */
 
 #define HELD                                                                                       \
     "{\"jobId\": \"j\", \"definition\": {\"steps\": ["                                             \
     "{\"name\": \"a\", \"actor\": \"hand\", \"action\": \"do\", \"revert\": {}}]}}"
 
-/* The broker reads nothing: the request of a job waits in the bus; the outcome is told when that is
- * over. */
+/* The broker reads nothing: the request of a job waits in the bus, and has its outcome later. */
 static void hold_a_request(struct alone *w)
 {
     w->silent = true;
@@ -345,8 +346,8 @@ static void has_waited(struct alone *w)
                           .type = SCHEDULER_OUTCOME, .id = id, .outcome = BUS_WAITED});
 }
 
-/* It is wanted still: the same one is sent, with no copy of it anywhere. */
-static void test_waited_and_wanted(void **state)
+/* The request is still wanted: the scheduler sends the same one, as there is no copy of it. */
+static void test_waited_request_is_sent(void **state)
 {
     struct alone *w = *state;
     char token[sizeof(w->token)];
@@ -360,8 +361,8 @@ static void test_waited_and_wanted(void **state)
     assert_true(scheduler_idle(w->scheduler));
 }
 
-/* Nobody can have begun it: nothing is done, and nothing to be undone. */
-static void test_waited_and_cancelled(void **state)
+/* No agent can have begun the request: there is nothing to undo. */
+static void test_waited_request_of_a_cancelled_job(void **state)
 {
     struct alone *w = *state;
 
@@ -373,8 +374,9 @@ static void test_waited_and_cancelled(void **state)
     assert_non_null(strstr(buf_str(&w->story), "OUTCOME_CANCELLED"));
 }
 
-/* Its scheduler may have died before it sent the first: it is asked for as well. */
-static void test_a_copy_has_waited(void **state)
+/* The scheduler may have died before it sent the first copy: the next one sends the request, too.
+ * */
+static void test_copy_that_has_waited(void **state)
 {
     struct alone *w = *state;
     struct bus_delivery d = {
@@ -390,8 +392,8 @@ static void test_a_copy_has_waited(void **state)
     assert_non_null(strstr(buf_str(&w->story), "request a"));
 }
 
-/* A hold sends nothing; the resume does. */
-static void test_waited_and_held(void **state)
+/* A job on hold sends nothing; the resume sends the request. */
+static void test_waited_request_on_hold(void **state)
 {
     struct alone *w = *state;
 
@@ -404,7 +406,7 @@ static void test_waited_and_held(void **state)
     assert_non_null(strstr(buf_str(&w->story), "request a"));
 }
 
-/* The reply waits for its ack until every message that it has led to is confirmed. */
+/* The reply is acknowledged when every message that it has led to is confirmed. */
 static void test_acknowledged_when_all_are_confirmed(void **state)
 {
     struct alone *w = *state;
@@ -419,7 +421,6 @@ static void test_acknowledged_when_all_are_confirmed(void **state)
     alone_expect(w, "ack");
 }
 
-/* One that got no slot goes out again with the answer to its deferral, and alone. */
 /* Of job "j". */
 static void read_record(struct alone *w, uint32_t step, struct ops_step_record *out)
 {
@@ -427,7 +428,8 @@ static void read_record(struct alone *w, uint32_t step, struct ops_step_record *
     assert_int_equal(ops_read_step_record(simstore_step(w->store, step), out), 0);
 }
 
-static void test_what_comes_back_travels_alone(void **state)
+/* A request that got no slot is sent again with the answer to its deferral, alone. */
+static void test_deferred_request_is_sent_alone(void **state)
 {
     static const char both[] = "{\"replies\": ["
                                "{\"jobId\": \"j\", \"step\": \"i\", \"token\": \"%s\", "
@@ -453,8 +455,8 @@ static void test_what_comes_back_travels_alone(void **state)
     alone_expect(w, "ack"); /* the second time it waits for the supervisor, like any other */
 }
 
-/* Nor is it sent for a job that somebody holds. */
-static void test_what_comes_back_to_a_held_job(void **state)
+/* A deferred request is not sent again while its job is on hold. */
+static void test_deferred_request_on_hold(void **state)
 {
     struct alone *w = *state;
 
@@ -467,8 +469,9 @@ static void test_what_comes_back_to_a_held_job(void **state)
     alone_expect(w, "ack");
 }
 
-/* Whoever recorded the deferral has died with what it was to send: the reply comes again. */
-static void test_what_comes_back_is_not_lost(void **state)
+/* The scheduler that recorded the deferral died before it sent the request: the reply is
+ * redelivered. */
+static void test_deferred_request_is_not_lost(void **state)
 {
     static const char again[] =
         "{\"replies\": [{\"jobId\": \"j\", \"step\": \"i\", \"token\": \"%s\","
@@ -496,28 +499,28 @@ static void test_what_comes_back_is_not_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_short_ones_travel_together),
-        TEST(test_as_many_as_the_agent_takes),
-        TEST(test_alone_where_nothing_is_said),
-        TEST(test_as_much_work_as_is_short),
-        TEST(test_as_much_work_as_is_begun_at_once),
-        TEST(test_the_least_of_all_in_a_message),
-        TEST(test_a_slow_one_is_remembered),
-        TEST(test_a_thousand_actions_are_known),
-        TEST(test_a_slow_failure_is_remembered),
-        TEST(test_what_fails_fast_is_not_fast),
-        TEST(test_who_may_die_once_travels_alone),
-        TEST(test_each_actor_by_itself),
-        TEST(test_returned_together),
+        TEST(test_short_requests_share_a_message),
+        TEST(test_capacity_of_the_agent),
+        TEST(test_no_batch_without_a_capacity),
+        TEST(test_work_in_a_batch),
+        TEST(test_work_by_capacity),
+        TEST(test_smallest_capacity_in_a_message),
+        TEST(test_slow_run_is_remembered),
+        TEST(test_service_times_that_are_kept),
+        TEST(test_slow_failure_is_remembered),
+        TEST(test_quick_failure_is_no_service_time),
+        TEST(test_last_expiry_is_risked_alone),
+        TEST(test_one_actor_in_a_message),
+        TEST(test_returned_batch),
         TEST(test_too_large_in_json),
-        TEST(test_waited_and_wanted),
-        TEST(test_waited_and_cancelled),
-        TEST(test_a_copy_has_waited),
-        TEST(test_waited_and_held),
+        TEST(test_waited_request_is_sent),
+        TEST(test_waited_request_of_a_cancelled_job),
+        TEST(test_copy_that_has_waited),
+        TEST(test_waited_request_on_hold),
         TEST(test_acknowledged_when_all_are_confirmed),
-        TEST(test_what_comes_back_travels_alone),
-        TEST(test_what_comes_back_to_a_held_job),
-        TEST(test_what_comes_back_is_not_lost),
+        TEST(test_deferred_request_is_sent_alone),
+        TEST(test_deferred_request_on_hold),
+        TEST(test_deferred_request_is_not_lost),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

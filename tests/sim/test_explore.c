@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The explorer, where three draws lead 27 ways: each is gone, and whichever one violates something,
- * or ends its process, is the one that the path leads to. Where a process that waits is killed,
- * that is told. What roams comes at every moment that there is, and the world does not rest before;
- * what has the same events on one lane in another order is another state. Of two equal messages a
- * machine makes different random numbers.
+ * The explorer: three draws lead 27 ways. Each way is gone, and if one violates an invariant or
+ * crashes, the path leads to it. If a process that waits is killed, that is reported. A roaming
+ * event happens at every possible moment, and the world is not at rest before. The same events in
+ * another order on one lane are another state. From two equal messages a machine makes different
+ * random numbers.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -26,8 +26,8 @@
 
 struct ways {
     unsigned crashes;  /* this one; ALL: none */
-    unsigned violates; /* likewise */
-    unsigned orphans;  /* likewise: whoever waits for it is killed */
+    unsigned violates; /* this one; ALL: none */
+    unsigned orphans;  /* this one; the process that waits for it is killed */
     unsigned gone;     /* in this process, the last one */
 };
 
@@ -59,12 +59,12 @@ static void go(void *ctx, struct explorer *x)
         raise(SIGKILL);
     if (w->gone == w->orphans)
         for (kill(getppid(), SIGKILL);;)
-            pause(); /* it dies, too */
+            pause(); /* this process is killed, too */
     explorer_end(x, w->gone == w->violates ? "X1" : NULL);
     timeline_deinit(&t);
 }
 
-/* Which way the path leads. */
+/* The way that the path leads to. */
 static unsigned replay(const char *path)
 {
     static struct explore_result result;
@@ -74,7 +74,7 @@ static unsigned replay(const char *path)
     return w.gone;
 }
 
-static void test_all(void **state)
+static void test_all_ways(void **state)
 {
     static struct explore_result result;
     struct ways w = {.crashes = ALL, .violates = ALL, .orphans = ALL};
@@ -116,14 +116,14 @@ static void test_crash(void **state)
     }
 }
 
-static void test_killed_while_it_waits(void **state)
+static void test_killed_parent(void **state)
 {
     static struct explore_result result;
 
     (void)state;
     for (unsigned jobs = 1; jobs <= 3; jobs++) {
         for (unsigned i = 0; i < ALL - 1;
-             i++) { /* the last way goes who was first: we wait for it */
+             i++) { /* the first process goes the last way, so the test waits for it */
             struct ways w = {.crashes = ALL, .violates = ALL, .orphans = i};
 
             assert_int_equal(explore(&(struct explore_config){.jobs = jobs}, go, &w, &result), 2);
@@ -139,13 +139,13 @@ struct letter {
     char name;
 };
 
-/* What has happened, and when. At rest it is where nothing is left to happen at that moment. */
+/* What has happened, and when. At rest no event is left at that moment. */
 struct letters {
     struct timeline t;
     struct letter a, b, c;
     char said[64];
     bool rests;
-    const char *violates; /* what is said there */
+    const char *violates; /* the order that counts as a violation */
 };
 
 static void on_letter(struct event *e)
@@ -237,10 +237,11 @@ static void test_order_of_a_lane(void **state)
 
     (void)state;
     assert_int_equal(explore(&(struct explore_config){.jobs = 1}, two_ways_round, &s, &result), 0);
-    assert_int_equal(result.ends, 6); /* c is the first, the second or the third, each way round */
+    assert_int_equal(result.ends,
+                     6); /* c is the first, the second or the third; a and b in both orders */
 }
 
-/* ---- what machines hear ---- */
+/* ---- what machines receive ---- */
 
 static uint64_t heard;
 
@@ -270,12 +271,9 @@ static void test_equal_messages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all),
-        cmocka_unit_test(test_violation),
-        cmocka_unit_test(test_crash),
-        cmocka_unit_test(test_killed_while_it_waits),
-        cmocka_unit_test(test_roaming),
-        cmocka_unit_test(test_order_of_a_lane),
+        cmocka_unit_test(test_all_ways),       cmocka_unit_test(test_violation),
+        cmocka_unit_test(test_crash),          cmocka_unit_test(test_killed_parent),
+        cmocka_unit_test(test_roaming),        cmocka_unit_test(test_order_of_a_lane),
         cmocka_unit_test(test_equal_messages),
     };
 

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Failure loops: whatever can fail while one job runs fails, each time that it could, one at a time
+ * Failure loops: everything that can fail while one job runs fails, each time that it could, once
+ * per run
  *
- *     test_failures [STORY/FAILURE...]            all of it, or these loops
+ *     test_failures [STORY/FAILURE...]            all loops, or these
  *     test_failures STORY FAILURE WAY N           one world, line by line
- *     test_failures SEED allocation 0 N           likewise
+ *     test_failures SEED allocation 0 N           the same for a seeded world
  *
- * A small world without chance in it runs again and again: the n-th message is lost, the n-th call
- * has no answer, a process dies before its n-th effect, n = 1 until a run ends before it comes to
- * that (as SQLite tests allocations). The checker looks at each, and each has to come to rest. A
- * way is how all else goes: 0 for as soon as can be, and no; else as late, yes, and that one of
- * several.
+ * A small world without chance runs again and again: the n-th message is lost, the n-th call has no
+ * answer, a process dies before its n-th effect, n = 1, 2, ... until a run ends before that (as
+ * SQLite tests allocations). The checker checks each world, and each has to come to rest. The way
+ * is the outcome of all other draws: 0 stands for the earliest time and "no"; another way for the
+ * latest time, "yes", and that one of several.
  *
- * Allocations fail inside the machines' steps, each in a process of its own: they may end it with
- * or_abort(), or go on as if nothing had been. Some fail in worlds of seeds, too, where people do
- * more than a story tells.
+ * Allocations fail inside the machines' steps, each in a process of its own: the step may end the
+ * process with or_abort(), or go on as if nothing had failed. Some also fail in the worlds of
+ * seeds, which do more than the stories.
  */
 #include <inttypes.h>
 #include <stddef.h>
@@ -36,13 +37,13 @@
 #define SEEDS 10
 #define OF_SEED 30       /* allocations that fail in its world */
 #define NEVER UINT32_MAX /* no run comes to it */
-#define NTH 1            /* rate, in millionths, of what fails the n-th time */
+#define NTH 1            /* rate, in millionths, of a fault that strikes the n-th time */
 
 struct story {
     const char *name;
     Drover__V1__Workflow *(*workflow)(struct timeline *t);
     world_script *script;
-    enum feature shows; /* where nothing fails */
+    enum feature shows; /* must happen if nothing fails */
     const struct plan_command *commands;
     uint32_t n_commands;
     int64_t asks_all;
@@ -50,18 +51,18 @@ struct story {
 
 struct failure {
     const char *name;
-    enum world_verdict verdict; /* what the script says; WORLD_GOES_ON: nothing, but there is … */
-    size_t rate;                /* … a rate at this place of struct plan_faults */
-    bool starts;                /* the script says it of handlers, not before effects */
+    enum world_verdict verdict; /* of the script; WORLD_GOES_ON: the fault has ... */
+    size_t rate;                /* ... its rate at this offset of struct plan_faults */
+    bool starts;                /* the verdict is for handlers, not for effects */
     uint32_t ways;              /* 0: 2 */
 };
 
 struct run {
-    const struct story *story;     /* NULL: a world of this … */
-    uint64_t seed;                 /* … without its faults */
+    const struct story *story;     /* NULL: the world of this ... */
+    uint64_t seed;                 /* ... seed without its faults */
     const struct failure *failure; /* NULL: an allocation, or nothing */
-    uint32_t n;                    /* that fails, from 1 on */
-    uint32_t met;                  /* so often it could */
+    uint32_t n;                    /* which one fails, counted from 1 */
+    uint32_t met;                  /* how often it could have failed */
     uint32_t way;
     struct decider decider;
     struct timeline *t;
@@ -123,7 +124,7 @@ static const struct failure failures[] = {
     RATE("message_doubled", bus.doubled),
     RATE("message_kept", bus.kept),
     RATE("message_refused", bus.refused),
-    RATE("confirm_owed", bus.owed),
+    RATE("confirm_withheld", bus.withheld),
     RATE("broker_alarms", bus.alarm),
     RATE("broker_is_wiped", wipe),
     RATE("queue_gone", queue_gone),
@@ -166,7 +167,7 @@ static void plan_run(struct plan *plan, const struct run *run)
     plan->settle_ms = 7200000;
     plan->retention_ms = 2 * plan->settle_ms;
     faults->bus.delay_ms = 5;
-    faults->bus.kept_ms = faults->bus.alarm_ms = faults->bus.owed_ms = 3 * STORY_LEASE_MS;
+    faults->bus.kept_ms = faults->bus.alarm_ms = faults->bus.withheld_ms = 3 * STORY_LEASE_MS;
     faults->restart_ms = faults->stall_ms = faults->outage_ms = 3 * STORY_LEASE_MS;
     if (run->failure && run->failure->verdict == WORLD_GOES_ON)
         *(uint32_t *)(void *)((char *)faults + run->failure->rate) = NTH;
@@ -222,7 +223,7 @@ static void print_violation(const struct run *run, const char *violation)
            run->failure ? run->failure->name : "allocation", run->way, run->n);
 }
 
-/* Where nothing fails, the story is the one that it is named after. */
+/* If nothing fails the story shows the feature that it is named after. */
 static bool shows_itself(struct run *run, struct simstore *store)
 {
     struct world_result result;
@@ -233,7 +234,7 @@ static bool shows_itself(struct run *run, struct simstore *store)
 
 /* ---- loops ---- */
 
-/* Return: how often it failed in all worlds, at most one of which is wrong; then it ends there. */
+/* Return: how often it failed in all worlds. It stops at the first world that is wrong. */
 static uint32_t fail_every_way(struct run *run, struct simstore *store, bool *good)
 {
     uint32_t ways = run->failure->ways > 0 ? run->failure->ways : WAYS;
@@ -265,7 +266,7 @@ enum {
     ENDED_BY_ABORT
 };
 
-static unsigned left; /* allocations of machines until one fails; 0: none will, or it has */
+static unsigned left; /* allocations of machines until one fails; 0: none will, or one has */
 
 /* NOLINTBEGIN(bugprone-reserved-identifier): the names that --wrap of the linker gives */
 int64_t __real_scheduler_step(struct scheduler *s, const struct scheduler_event *e,
@@ -309,7 +310,7 @@ int64_t __wrap_supervisor_step(struct supervisor *s, const struct supervisor_eve
     WITH_FAILURES(__real_supervisor_step, s, e, out);
 }
 
-/* Not that of an assertion, which comes from libc. */
+/* Not called by assertions, which call abort() within libc. */
 void __wrap_abort(void)
 {
     if (memory_failed())
@@ -318,7 +319,7 @@ void __wrap_abort(void)
 }
 /* NOLINTEND(bugprone-reserved-identifier) */
 
-/* Return: how the process has ended; not one of the above for any other end. */
+/* Return: how the process ended; none of the above for any other end. */
 static int run_apart(struct run *run, struct simstore *store, uint64_t undisturbed)
 {
     struct world_result result;
@@ -345,7 +346,7 @@ static int run_apart(struct run *run, struct simstore *store, uint64_t undisturb
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* About @most of them, all over the run; 0: each. Return: how many failed. */
+/* Lets about @most allocations fail, spread over the run; 0: each. Return: how many failed. */
 static uint32_t fail_allocations(struct run *run, struct simstore *store, uint32_t most, bool *good)
 {
     struct world_result result;
@@ -371,12 +372,12 @@ static uint32_t fail_allocations(struct run *run, struct simstore *store, uint32
 
 /* ---- the command ---- */
 
-/* What is to run: all where none are named. */
+/* The cases to run: all if none are named. */
 struct cases {
     char **names; /* STORY/FAILURE */
     int n;
-    unsigned told; /* of them */
-    bool wrong;    /* some are */
+    unsigned reported; /* of them */
+    bool wrong;        /* some are wrong */
 };
 
 static bool is_chosen(const struct cases *cases, const char *story, const char *failure)
@@ -395,7 +396,7 @@ static void report(struct cases *cases, const char *story, const char *failure, 
 {
     good &= failed > 0;
     cases->wrong |= !good;
-    printf("%sok %u - %s/%s # %" PRIu32 " failures\n", good ? "" : "not ", ++cases->told, story,
+    printf("%sok %u - %s/%s # %" PRIu32 " failures\n", good ? "" : "not ", ++cases->reported, story,
            failure, failed);
 }
 
@@ -438,11 +439,11 @@ static int run_cases(struct simstore *store, char **names, int n)
     struct cases cases = {.names = names, .n = n};
     size_t all = array_size(stories) * (array_size(failures) + 2) + 1;
 
-    printf("1..%zu\n", n > 0 ? (size_t)n : all); /* told, unless there is no such loop */
+    printf("1..%zu\n", n > 0 ? (size_t)n : all); /* printed, unless there is no such loop */
     run_seeds(&cases, store);
     for (size_t i = 0; i < array_size(stories); i++)
         run_story(&cases, &stories[i], store);
-    return cases.wrong || (n > 0 && cases.told != (unsigned)n);
+    return cases.wrong || (n > 0 && cases.reported != (unsigned)n);
 }
 
 static int run_one(struct simstore *store, char **argv)

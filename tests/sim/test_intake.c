@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a scheduler makes of messages that are none, of a broker that will not have what it says,
- * and of a store that answers otherwise than it should
+ * Intake: invalid messages, a broker that refuses messages, and a store with unexpected answers
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,13 +21,13 @@
     "\"action\": \"work\", \"retry\": {\"onPermanent\": \"RECOURSE_PARK\"}}]}}"
 #define DONE "\"achieved\": \"STATE_ACTIVE\""
 
-/* So long a call is made again that fails. */
+/* How long a call that fails is repeated. */
 #define ROUND ((int64_t)OP_REFUSALS_MAX * OP_REPEAT_MS)
 
-/* What a driven answer has besides its code, of a job without news. */
+/* The rest of the answer DRIVEN about a job without changes. */
 #define NO_NEWS "  1700000000000+1+0+0+0+0+1+0+0+0"
 
-/* A job of one step, submitted; its Receipt and request are no news. */
+/* Submits a job of one step, and clears its Receipt and request from the story. */
 static void submitted(struct alone *w)
 {
     alone_submit(w, SUBMIT("j"));
@@ -50,7 +49,7 @@ static void connect(struct alone *w, const char *run)
 
 /* ---- messages ---- */
 
-/* Whoever asked is told; nobody asked: kept for a person. */
+/* A sender with a reply_to is told; without one the message becomes a dead letter. */
 static void test_oversize(void **state)
 {
     struct alone *w = *state;
@@ -63,7 +62,7 @@ static void test_oversize(void **state)
     alone_deliver(w, d);
     alone_expect(w, "reply {\"commandId\":\"c1\",\"code\":\"ANSWER_CODE_INVALID\","
                     "\"reason\":\"TOO_LARGE\"}, ack");
-    d.message_id = "\xff"; /* no text: it does not come back */
+    d.message_id = "\xff"; /* not UTF-8: it is not returned */
     alone_deliver(w, d);
     alone_expect(w, "reply {\"code\":\"ANSWER_CODE_INVALID\",\"reason\":\"TOO_LARGE\"}, ack");
     d.reply_to = NULL;
@@ -88,7 +87,7 @@ static void test_not_decodable(void **state)
     alone_expect(w, "dead INVALID requests must be given, ack, alert DEAD_LETTER");
 }
 
-/* What is not allowed comes back with the names that it came with, if they are names. */
+/* A rejection returns the ids of the message if they are valid texts. */
 static void test_invalid(void **state)
 {
     struct alone *w = *state;
@@ -109,7 +108,7 @@ static void test_invalid(void **state)
                     "\"reason\":\"must be 1 to 128 characters of A-Z a-z 0-9 . _ -\"}, ack");
 }
 
-/* A definition that is none is found out later than the rest. */
+/* An invalid definition is found later than other errors. */
 static void test_invalid_definition(void **state)
 {
     struct alone *w = *state;
@@ -130,7 +129,7 @@ static void test_invalid_definition(void **state)
     "dead INVALID reply_to must be a queue of your own, not drover.* or amq.rabbitmq.*; "          \
     "amq.rabbitmq.reply-to only as the message property"
 
-/* Answers go where the sender may have a queue, and nowhere else. */
+/* Answers go only to queues that the sender may have. */
 static void test_reply_to(void **state)
 {
     struct alone *w = *state;
@@ -139,10 +138,11 @@ static void test_reply_to(void **state)
         w, (struct bus_delivery){.body = bytes_str(SUBMIT("j")), .reply_to = "drover.tasks"});
     alone_expect(w, WHY ", ack, alert DEAD_LETTER");
     alone_submit(w, "{\"jobId\": \"j\", \"workflow\": \"w\", \"replyTo\": \"drover.submit\"}");
-    alone_expect(w, WHY ", ack"); /* the same within a minute */
+    alone_expect(w, WHY ", ack"); /* the same alert comes once a minute */
 }
 
-/* Good ones are recorded; the message is put aside for the first of the bad ones. */
+/* Valid replies are recorded; the message becomes a dead letter because of the first invalid one.
+ * */
 static void test_bad_among_good(void **state)
 {
     struct alone *w = *state;
@@ -166,8 +166,8 @@ static void test_bad_among_good(void **state)
     alone_expect(w, "dead INVALID requests[0].lock_ms must be 1 to 2592000000 ms, ack");
 }
 
-/* It says neither that it is done nor what has gone wrong. */
-static void test_nothing_achieved(void **state)
+/* The reply names neither a state that was reached nor an error. */
+static void test_no_state_and_no_error(void **state)
 {
     struct alone *w = *state;
     CLEANUP(wire_free) struct wire_message answer = {0};
@@ -199,7 +199,8 @@ static void test_result_too_large(void **state)
 
 /* ---- the broker ---- */
 
-/* It is all there is of a message: not acknowledged before somebody has it. */
+/* The dead letter is the only copy of a message: the message is acknowledged only when the broker
+ * has it. */
 static void test_dead_letter_refused(void **state)
 {
     struct alone *w = *state;
@@ -218,7 +219,7 @@ static void test_dead_letter_refused(void **state)
     alone_expect(w, "");
 }
 
-/* No agent took a request in its time: nobody has it, unless it was sent before. */
+/* No agent took a request within its wait: no agent has it, unless it was sent before. */
 static void test_expired(void **state)
 {
     struct alone *w = *state;
@@ -240,7 +241,7 @@ static void test_expired(void **state)
     alone_expect(w, "alert NO_AGENT, ack");
 }
 
-/* Of calls and publishes that were begun before, by another or on a connection that is gone. */
+/* Ids of calls and publishes of an earlier scheduler or connection. */
 static void test_unknown_ids(void **state)
 {
     struct alone *w = *state;
@@ -256,8 +257,8 @@ static void test_unknown_ids(void **state)
 
 /* ---- the store ---- */
 
-/* A function that fails would block the queue; the others wait until the store is mended. */
-static void test_store_refuses(void **state)
+/* A call that fails would block the queue: other messages go on until the store is repaired. */
+static void test_failing_store_calls(void **state)
 {
     struct alone *w = *state;
     struct scheduler_stats stats;
@@ -286,7 +287,7 @@ static void test_store_refuses(void **state)
     assert_int_equal(stats.open, 0);
 }
 
-/* The result would be one too many for what a job may keep: that is a failure of the step. */
+/* The result exceeds what a job may store: that is a failure of the step. */
 static void test_job_too_large(void **state)
 {
     struct alone *w = *state;
@@ -301,7 +302,7 @@ static void test_job_too_large(void **state)
     assert_string_equal(answer.answer->status->steps[0]->last_error->class_, "RESULT_TOO_LARGE");
 }
 
-static void test_submitted_otherwise(void **state)
+static void test_unexpected_answers_to_submit(void **state)
 {
     struct alone *w = *state;
 
@@ -316,7 +317,7 @@ static void test_submitted_otherwise(void **state)
                  "reply {\"jobId\":\"j\",\"code\":\"RECEIPT_CODE_CONFLICT\",\"field\":\"job_id\","
                  "\"reason\":\"this id is taken by a job with other content\","
                  "\"recordedAt\":\"1700000000004\"}, ack");
-    /* a registered workflow whose definition is gone: nobody here can store it again */
+    /* a registered workflow whose definition is gone: this scheduler cannot store it again */
     w->instead = (struct alone_answer){"submit", STORE_OK, "UNKNOWN_DEFINITION" NO_NEWS};
     w->times = 1;
     alone_submit(w, "{\"jobId\": \"k\", \"workflow\": \"other\"}");
@@ -324,7 +325,7 @@ static void test_submitted_otherwise(void **state)
                  "reply {\"jobId\":\"k\",\"code\":\"RECEIPT_CODE_REJECTED\",\"field\":\"workflow\","
                  "\"reason\":\"its definition is gone from the store: register it again\"}, ack");
     w->instead =
-        (struct alone_answer){"submit", STORE_OK, "MOVED" NO_NEWS}; /* none of its answers */
+        (struct alone_answer){"submit", STORE_OK, "MOVED" NO_NEWS}; /* not an answer of submit */
     w->times = 1;
     alone_submit(w, "{\"jobId\": \"k\", \"workflow\": \"other\"}");
     alone_expect(w, "ack");
@@ -359,7 +360,7 @@ static void test_commands_refused(void **state)
     alone_expect(w, ANSWER("c3", "INVALID", "more than 250 steps: name none, for all of them"));
 }
 
-static void test_steered_otherwise(void **state)
+static void test_unexpected_answers_to_steer(void **state)
 {
     struct alone *w = *state;
 
@@ -373,7 +374,7 @@ static void test_steered_otherwise(void **state)
     w->times = 1;
     alone_control(w, COMMAND("c2", "\"resume\": {}"));
     alone_expect(w, ANSWER("c2", "UNSUPPORTED", "this server does not know the command"));
-    /* the job has another definition by now: its steps are numbered once more */
+    /* the job has another definition now: the steps are numbered again */
     w->instead = (struct alone_answer){"steer", STORE_OK, "MOVED" NO_NEWS " - "};
     w->times = 1;
     alone_control(w, COMMAND("c3", "\"by\": \"a person\", \"retry\": {\"steps\": [\"a\"]}"));
@@ -389,7 +390,7 @@ static void test_migrate_refused(void **state)
     alone_control(w, COMMAND("c1", "\"migrate\": {\"workflow\": \"new\"}"));
     alone_expect(
         w, ANSWER("c1", "UNKNOWN_WORKFLOW", "no workflow of this name and version is registered"));
-    w->instead = (struct alone_answer){"inspect", STORE_OK, "FOUND xxx"}; /* no definition */
+    w->instead = (struct alone_answer){"inspect", STORE_OK, "FOUND xxx"}; /* not a definition */
     w->times = 1;
     w->skip = 1;
     alone_control(w, COMMAND("c2", "\"migrate\": {\"workflow\": \"new\"}"));
@@ -419,7 +420,7 @@ static void know(struct alone *w, const Drover__V1__Workflow *d)
     assert_int_equal(scheduler_register(w->scheduler, known), 0);
 }
 
-/* Of "w" three versions: the second has one step more, the third another actor. */
+/* Registers three versions of "w": the second has one more step, the third another actor. */
 static void know_versions(struct alone *w)
 {
     static const char *const versions[] = {
@@ -438,7 +439,7 @@ static void know_versions(struct alone *w)
     connect(w, "first");
 }
 
-/* As many definitions as fit come, of few steps that bring much: those before them have to go. */
+/* Registers as many large definitions as fit into memory: the earlier ones are dropped. */
 static void crowd_out(struct alone *w)
 {
     CLEANUP(buf_deinit) struct buf json = {0};
@@ -460,8 +461,8 @@ static void crowd_out(struct alone *w)
     w->times = 0;
 }
 
-/* What was forgotten is read again when it is needed, and then known. */
-static void test_definitions_are_forgotten(void **state)
+/* A definition that was dropped is read again when it is needed, and kept. */
+static void test_definitions_are_dropped(void **state)
 {
     struct alone *w = *state;
 
@@ -471,7 +472,7 @@ static void test_definitions_are_forgotten(void **state)
     for (int i = 0; i < 2; i++) {
         w->instead = (struct alone_answer){"inspect", STORE_ERROR, "BUSY"};
         w->times = 1;
-        w->skip = 1; /* behind that for the job */
+        w->skip = 1; /* after that for the job */
         w->reply.len = 0;
         alone_control(w, "{\"jobId\": \"j\", \"query\": {}}");
         assert_int_equal(w->times, i);
@@ -481,8 +482,8 @@ static void test_definitions_are_forgotten(void **state)
     assert_in_range(w->scheduler->definitions.bytes, 1, DEFINITION_CACHED_BYTES);
 }
 
-/* The version that a job has is forgotten while the one that it is to get is asked for. */
-static void test_forgotten_in_a_migration(void **state)
+/* The job's definition is dropped while the one that it migrates to is read. */
+static void test_definition_dropped_in_a_migration(void **state)
 {
     struct alone *w = *state;
 
@@ -502,9 +503,9 @@ static void test_forgotten_in_a_migration(void **state)
     alone_expect(w, "request b, ack");
 }
 
-/* ---- answers that are none ---- */
+/* ---- invalid answers ---- */
 
-/* Steps that the definition does not have are passed over, and results that are not there. */
+/* Steps that the definition does not have are ignored, and so are results that do not exist. */
 static void test_answers_with_unknown_steps(void **state)
 {
     struct alone *w = *state;
@@ -539,7 +540,7 @@ static void test_answers_with_unknown_steps(void **state)
            "\"outcome\":\"OUTCOME_SUCCEEDED\",\"resultsLeftOut\":[\"b\"],\"stepsTotal\":2}, ack");
 }
 
-/* Then nobody can say what the job's steps are called. */
+/* Without the definition the names of the steps are unknown. */
 static void test_definition_lost(void **state)
 {
     CLEANUP(wire_free) struct wire_message answer = {0};
@@ -567,8 +568,9 @@ static void expect_alerts(struct alone *w, const char *reason, int n)
     w->story.len = 0;
 }
 
-/* What is known of one partition is told when all have answered; or by nobody, who has died. */
-static void test_dies_while_it_looks(void **state)
+/* Losses are reported when all partitions have answered; a scheduler that dies before reports
+ * nothing. */
+static void test_dies_in_the_rollback_check(void **state)
 {
     struct alone *w = *state;
 
@@ -592,9 +594,8 @@ static void test_dies_while_it_looks(void **state)
     alone_expect(w, "alert STORE_LOST, alert JOB_LOST");
 }
 
-/* More jobs than one call asks for: whichever of the calls has to be made again, each job is told
- * of once. */
-static void test_many_are_lost(void **state)
+/* More jobs than one call checks: whichever call is repeated, each job is reported once. */
+static void test_many_lost_jobs(void **state)
 {
     enum {
         JOBS = 3 * OPS_BUDGET, /* two calls for each partition */
@@ -628,7 +629,7 @@ static void test_many_are_lost(void **state)
 
 /* ---- wide jobs ---- */
 
-/* More than a call looks at, and not all that may be unconfirmed. */
+/* More than a call touches, fewer than may be unconfirmed. */
 #define WIDE 600
 
 /* A job of so many steps, all of which can begin, with an input of so many bytes. */
@@ -644,7 +645,7 @@ static void submit_wide(struct alone *w, const char *id, unsigned steps, unsigne
     alone_submit(w, buf_str(&json));
 }
 
-/* Since the last look. */
+/* The number of requests since the last call. */
 static unsigned requests(struct alone *w)
 {
     unsigned n = 0;
@@ -655,8 +656,8 @@ static unsigned requests(struct alone *w)
     return n;
 }
 
-/* No supervisor has to ask for the steps that one call leaves over. */
-static void test_gone_on_with(void **state)
+/* The scheduler itself goes on with the steps that one call leaves. */
+static void test_work_left_by_a_call(void **state)
 {
     struct alone *w = *state;
 
@@ -664,9 +665,9 @@ static void test_gone_on_with(void **state)
     assert_int_equal(requests(w), WIDE);
 }
 
-#define FANNED 200 /* one of them fits a call, two do not */
+#define FANNED 200 /* steps: those of one job fit into a call, those of two do not */
 
-/* A job of a step that so many others wait for. */
+/* A job with a step that so many others wait for. */
 static void submit_fan(struct alone *w, const char *id, char token[WIRE_TOKEN_MAX + 1])
 {
     CLEANUP(buf_deinit) struct buf json = {0};
@@ -680,7 +681,8 @@ static void submit_fan(struct alone *w, const char *id, char token[WIRE_TOKEN_MA
     memcpy(token, w->token, sizeof(w->token));
 }
 
-/* What follows each of them is sent again; one call would have too much of it. */
+/* The requests that follow each reply are sent again, in several calls as one would have too many.
+ * */
 static void test_redelivered_together(void **state)
 {
     static const char *const ids[] = {"j", "l"}; /* of one partition */
@@ -711,7 +713,7 @@ static void test_redelivered_together(void **state)
 
 #define FILL (5 * 250)
 
-/* More requests than may be unconfirmed. Return: how many of them were sent. */
+/* Submits jobs with more requests than may be unconfirmed. Return: how many were sent. */
 static unsigned fill(struct alone *w)
 {
     char id[] = "f0";
@@ -721,8 +723,8 @@ static unsigned fill(struct alone *w)
     return requests(w);
 }
 
-/* All of them are sent, but no more at a time than may be unconfirmed. */
-static void test_unconfirmed(void **state)
+/* All requests are sent, but never more than may be unconfirmed. */
+static void test_unconfirmed_requests(void **state)
 {
     struct alone *w = *state;
     unsigned sent, all;
@@ -735,7 +737,7 @@ static void test_unconfirmed(void **state)
     assert_int_equal(all, FILL);
 }
 
-/* A Migrate that was refused is delivered again, and with it the request in flight. */
+/* A Migrate that was refused is redelivered, and sends the request in flight again. */
 static void test_migrated_while_a_request_waits(void **state)
 {
     const struct bus_delivery migrate = {
@@ -768,8 +770,8 @@ static void test_unconfirmed_bytes(void **state)
     assert_in_range(requests(w), 1, PUBLISH_UNCONFIRMED_BYTES / input + 1);
 }
 
-/* The store does not have what nobody has asked for. */
-static void test_others_are_lost(void **state)
+/* The store names lost jobs that this scheduler has not asked for. */
+static void test_lost_jobs_of_others(void **state)
 {
     struct alone *w = *state;
 
@@ -780,7 +782,7 @@ static void test_others_are_lost(void **state)
     alone_expect(w, "alert STORE_LOST");
 }
 
-static void test_marks_cut(void **state)
+static void test_rollback_check_cut(void **state)
 {
     struct alone *w = *state;
 
@@ -794,7 +796,7 @@ static void test_marks_cut(void **state)
     assert_true(w->left > 1);
 }
 
-/* Of an answer that ends too early nothing is believed, and nothing is said. */
+/* An answer that ends too early is ignored as a whole. */
 static void test_answers_cut(void **state)
 {
     static const struct {
@@ -806,7 +808,7 @@ static void test_answers_cut(void **state)
         {"submit", SCHEDULER_SUBMIT, SUBMIT("j"), 0},
         {"drive", SCHEDULER_CONTROL, "{\"jobId\": \"j\", \"recover\": {}}", 0},
         {"steer", SCHEDULER_CONTROL, "{\"jobId\": \"j\", \"commandId\": \"c\", \"pause\": {}}",
-         2}, /* why it was refused */
+         2}, /* the reason of a refusal */
         {"inspect", SCHEDULER_CONTROL, "{\"jobId\": \"j\", \"query\": {\"withData\": true}}", 0},
         {"inspect", SCHEDULER_CONTROL,
          "{\"jobId\": \"j\", \"commandId\": \"c\", \"retry\": {\"steps\": [\"a\"]}}", 0},
@@ -847,30 +849,30 @@ int main(void)
         TEST(test_invalid_definition),
         TEST(test_reply_to),
         TEST(test_bad_among_good),
-        TEST(test_nothing_achieved),
+        TEST(test_no_state_and_no_error),
         TEST(test_result_too_large),
         TEST(test_dead_letter_refused),
         TEST(test_expired),
         TEST(test_unknown_ids),
-        TEST(test_store_refuses),
+        TEST(test_failing_store_calls),
         TEST(test_job_too_large),
-        TEST(test_submitted_otherwise),
+        TEST(test_unexpected_answers_to_submit),
         TEST(test_commands_refused),
-        TEST(test_steered_otherwise),
+        TEST(test_unexpected_answers_to_steer),
         TEST(test_migrate_refused),
-        TEST(test_definitions_are_forgotten),
-        TEST(test_forgotten_in_a_migration),
+        TEST(test_definitions_are_dropped),
+        TEST(test_definition_dropped_in_a_migration),
         TEST(test_answers_with_unknown_steps),
         TEST(test_definition_lost),
-        TEST(test_dies_while_it_looks),
-        TEST(test_many_are_lost),
-        TEST(test_gone_on_with),
+        TEST(test_dies_in_the_rollback_check),
+        TEST(test_many_lost_jobs),
+        TEST(test_work_left_by_a_call),
         TEST(test_redelivered_together),
-        TEST(test_unconfirmed),
+        TEST(test_unconfirmed_requests),
         TEST(test_unconfirmed_bytes),
         TEST(test_migrated_while_a_request_waits),
-        TEST(test_others_are_lost),
-        TEST(test_marks_cut),
+        TEST(test_lost_jobs_of_others),
+        TEST(test_rollback_check_cut),
         TEST(test_answers_cut),
     };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a stranger can take of a scheduler, and of the store
+ * Limits: how much of a scheduler and of the store an untrusted user or agent can take
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
     "\"hand\"}]}}"
 #define DONE "\"achieved\": \"STATE_ACTIVE\""
 
-/* ---- memory: of large messages, of entries ---- */
+/* ---- large messages ---- */
 
 static char large[INTAKE_READ_BYTES / 2 - 1000]; /* two are read at a time */
 
@@ -38,7 +38,7 @@ static void deliver_large(struct alone *w, int source)
 #define REFUSED_CONTROL                                                                            \
     "reply {\"code\":\"ANSWER_CODE_INVALID\",\"reason\":\"has far more parts than content\"}"
 
-/* Few of them are read at a time, of each queue; small ones do not wait for them. */
+/* Only some large messages of each queue are read at a time; small ones do not wait for them. */
 static void test_large_messages_wait(void **state)
 {
     struct alone *w = *state;
@@ -64,7 +64,8 @@ static void test_large_messages_wait(void **state)
     assert_true(scheduler_idle(w->scheduler));
 }
 
-/* What there is no room for goes back, and nothing more is wanted until half has been read. */
+/* Messages without room are given back, and the scheduler consumes no more until half have been
+ * read. */
 static void test_large_messages_go_back(void **state)
 {
     enum {
@@ -82,12 +83,12 @@ static void test_large_messages_go_back(void **state)
     alone_expect(w, "given back, pause");
     deliver_large(w, SCHEDULER_REPLIES);
     alone_expect(w, "given back");
-    alone_submit(w, SUBMIT("j")); /* it was under way already */
+    alone_submit(w, SUBMIT("j")); /* the broker had sent it before */
     alone_expect(w, "reply {\"jobId\":\"j\",\"code\":\"RECEIPT_CODE_CREATED\",\"steps\":1,"
                     "\"recordedAt\":\"1700000000040\"}, request a");
     scheduler_stats(w->scheduler, &stats);
     assert_int_equal(stats.given_back, 2);
-    for (int twos = WAITING / 4; twos > 0; twos--) { /* so many are half of them */
+    for (int twos = WAITING / 4; twos > 0; twos--) { /* half of them */
         assert_null(strstr(buf_str(&w->story), "consume"));
         w->story.len = 0;
         alone_confirm(w);
@@ -103,7 +104,7 @@ static void test_large_messages_go_back(void **state)
     waiting = stats.unread_bytes / sizeof(large);
     assert_true(waiting >= 2);
     w->story.len = 0;
-    /* maybe it was only the connection by which we publish: what waits is given back */
+    /* perhaps only the publishing connection is lost: waiting messages are given back */
     alone_step(w, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN});
     for (const char *at = buf_str(&w->story); (at = strstr(at, "given back")); at++)
         waiting--;
@@ -113,7 +114,7 @@ static void test_large_messages_go_back(void **state)
     assert_int_equal(stats.unread_bytes, 0);
 }
 
-/* No large Submit is held while the store is full: until there is room none would be read. */
+/* While the store is full no large Submit is kept: it would block the reading of others. */
 static void test_store_full(void **state)
 {
     struct alone *w = *state;
@@ -134,7 +135,7 @@ static void test_store_full(void **state)
     alone_expect(w, "request a, ack");
 }
 
-/* More replies than one message may hold: the first of them count. */
+/* A message with more replies than allowed: the first ones count. */
 static void test_too_many_replies(void **state)
 {
     struct alone *w = *state;
@@ -164,8 +165,8 @@ static void fill(struct alone *w, uint64_t used, uint64_t most)
                                            .memory = {.used = used, .most = most}});
 }
 
-/* No new job is taken, well before there is no room for those that are under way. Who cannot be
- * told waits, but for what is large. */
+/* The scheduler takes no new job before the memory for jobs in progress runs out. A Submit without
+ * a reply_to waits, unless it is large. */
 static void test_nearly_full(void **state)
 {
     struct alone *w = *state;
@@ -188,13 +189,13 @@ static void test_nearly_full(void **state)
     scheduler_stats(w->scheduler, &stats);
     assert_int_equal(stats.store_full, 1);
     assert_int_equal(stats.retry_later, 1);
-    fill(w, 90, 0); /* no maxmemory any more */
+    fill(w, 90, 0); /* maxmemory was removed */
     alone_pass(w, 1000);
     alone_expect(w, "request a, ack");
     assert_true(scheduler_idle(w->scheduler));
 }
 
-/* ---- what a user may take ---- */
+/* ---- allowances of users ---- */
 
 static struct access_submitter groups[] = {
     {.user = (char *)"ann",
@@ -236,8 +237,8 @@ static bool lists(struct alone *w, const char *user)
     return done;
 }
 
-/* So much a second, and what was saved in two; operators as much as they like. A list costs one for
- * its message, and one for each of the store's two partitions. */
+/* A rate per second, with an allowance of two seconds; operators have none. A list costs one unit
+ * for its message, and one for each of the store's two partitions. */
 static void test_rate(void **state)
 {
     struct alone *w = *state;
@@ -246,7 +247,7 @@ static void test_rate(void **state)
     with_owners(w);
     while (done < 100 && lists(w, "ann"))
         done++;
-    assert_in_range(done, 7, 8); /* 20 units, and what comes with the time that this takes */
+    assert_in_range(done, 7, 8); /* 20 units, and those gained meanwhile */
     for (int i = 0; i < 50; i++)
         assert_true(lists(w, "op"));
     alone_pass(w, 500);
@@ -259,8 +260,8 @@ static void test_rate(void **state)
     assert_in_range(done, 7, 8);
 }
 
-/* What is delivered again may have been carried out, and is taken for a while longer. */
-static void test_rate_of_what_comes_again(void **state)
+/* A redelivered message may have been carried out, and has a further allowance. */
+static void test_rate_of_redelivered_messages(void **state)
 {
     struct alone *w = *state;
     int done = 0;
@@ -283,7 +284,7 @@ static void test_rate_of_what_comes_again(void **state)
     w->story.len = 0;
 }
 
-/* What a command says is kept. */
+/* The store keeps commands, so those of users are refused as well. */
 static void test_commands_when_nearly_full(void **state)
 {
     static const struct {
@@ -309,8 +310,8 @@ static void test_commands_when_nearly_full(void **state)
     w->story.len = 0;
 }
 
-/* What cannot be told is kept for a person; what is large is not even read. */
-static void test_rate_of_what_nobody_waits_for(void **state)
+/* Without a reply_to the message becomes a dead letter; a large message is not even decoded. */
+static void test_rate_without_a_reply_to(void **state)
 {
     static char text[INTAKE_LARGE_BYTES + 2];
     struct alone *w = *state;
@@ -333,8 +334,8 @@ static void test_rate_of_what_nobody_waits_for(void **state)
     alone_expect(w, "ack, ack, ack, ack, ack");
 }
 
-/* Of two partitions, so three is two in each. */
-static void test_jobs(void **state)
+/* There are two partitions: a limit of three is two in each. */
+static void test_job_limit(void **state)
 {
     struct alone *w = *state;
     unsigned created = 0, later = 0;
@@ -358,7 +359,7 @@ static void test_jobs(void **state)
     assert_int_equal(later, 8);
 }
 
-/* "j<n>", of a step "s<n>" with so long arguments. */
+/* Submits "j<n>", with a step "s<n>" that has large arguments. */
 static void submit_defined(struct alone *w, const char *user, const char *reply_to, unsigned n)
 {
     CLEANUP(buf_deinit) struct buf json = {0};
@@ -373,9 +374,9 @@ static void submit_defined(struct alone *w, const char *user, const char *reply_
     say_as(w, user, SCHEDULER_SUBMIT, reply_to, buf_str(&json));
 }
 
-/* Definitions that a user brings along are kept without jobs, too: in an hour as many bytes as its
- * jobs may have. One that is known costs nothing. */
-static void test_definitions(void **state)
+/* Definitions in Submits are stored even without jobs: a user may store as many bytes of them in an
+ * hour as its jobs may take. A known definition costs nothing. */
+static void test_definition_limit(void **state)
 {
     struct alone *w = *state;
     unsigned created = 0, n = 0;
@@ -390,14 +391,14 @@ static void test_definitions(void **state)
         w->story.len = 0;
     }
     assert_int_equal(created, n);
-    assert_in_range(n, 80, 105); /* and what comes with the time that this takes */
+    assert_in_range(n, 80, 105); /* and those gained meanwhile */
     assert_non_null(strstr(buf_str(&w->story), "ann has brought as many bytes of definitions as it "
                                                "may in an hour"));
     w->story.len = 0;
     submit_defined(w, "ann", "me", n - 1);
     assert_non_null(strstr(buf_str(&w->story), "RECEIPT_CODE_ALREADY"));
     w->story.len = 0;
-    for (unsigned all = 3 * n; n < all; n++) { /* operators bring along as many as they like */
+    for (unsigned all = 3 * n; n < all; n++) { /* operators have no such limit */
         submit_defined(w, "op", "amq.gen-1", n);
         assert_non_null(strstr(buf_str(&w->story), "RECEIPT_CODE_CREATED"));
         w->story.len = 0;
@@ -424,8 +425,8 @@ static void made_up(struct alone *w, const char *actor, unsigned n)
                          .source = SCHEDULER_REPLIES, .actor = actor, .body = buf_bytes(&json)});
 }
 
-/* Of an actor whose agents make up tokens nothing is looked at for a while; that of others is, and
- * so is what is good. */
+/* Replies of an actor whose agents invent tokens are ignored for a while; those of other actors,
+ * and valid ones, are not. */
 static void test_bad_replies(void **state)
 {
     struct alone *w = *state;
@@ -434,7 +435,7 @@ static void test_bad_replies(void **state)
 
     made_up(w, "hand", 200);
     made_up(w, "hand", 200);
-    made_up(w, "hand", 100); /* some room had come */
+    made_up(w, "hand", 100); /* some allowance was gained */
     scheduler_stats(w->scheduler, &stats);
     assert_int_equal(stats.ignored, 0);
     made_up(w, "hand", 100);
@@ -448,7 +449,7 @@ static void test_bad_replies(void **state)
     scheduler_stats(w->scheduler, &stats);
     assert_int_equal(stats.ignored, 2);
     assert_null(strstr(buf_str(&w->story), "alert"));
-    alone_pass(w, 11000); /* room for ten more that are bad */
+    alone_pass(w, 11000); /* an allowance for ten more invalid ones */
     for (int i = 0; i < 30; i++) {
         snprintf(json, sizeof(json),
                  "{\"jobId\": \"j%d\", \"definition\": {\"steps\": [{\"name\": \"a\", \"actor\": "
@@ -468,8 +469,8 @@ static void test_bad_replies(void **state)
     w->story.len = 0;
 }
 
-/* Progress of one token, as often as it comes: a step waits for it, but each costs the store a
- * call. What is too much is left out, and costs what replies would. */
+/* Progress for one token: the step is in flight, but each message costs a store call. Beyond the
+ * allowance Progress is ignored, and is charged as replies are. */
 static void test_progress_costs(void **state)
 {
     struct alone *w = *state;
@@ -501,9 +502,9 @@ static void test_progress_costs(void **state)
     w->story.len = 0;
 }
 
-/* A switch, for when all agents answer by the exchange of their actor. Until then they have one
- * allowance, where owners are asked for. */
-static void test_replies_by_the_shared_way(void **state)
+/* A setting for when all agents reply by the exchange of their actor. Until then agents that use
+ * the shared exchange have one allowance if owners are required. */
+static void test_replies_by_the_shared_exchange(void **state)
 {
     struct alone *w = *state;
     struct scheduler_stats stats;
@@ -522,8 +523,8 @@ static void test_replies_by_the_shared_way(void **state)
     w->story.len = 0;
 }
 
-/* That those of one are ignored is no news about those of another. */
-static void test_each_actor_is_told_of(void **state)
+/* The alert for one actor does not suppress the one for another. */
+static void test_alert_for_each_actor(void **state)
 {
     struct alone *w = *state;
 
@@ -538,8 +539,8 @@ static void test_each_actor_is_told_of(void **state)
     w->story.len = 0;
 }
 
-/* Whoever may read an exchange of Drover's can bind it to that of its actor. */
-static void test_replies_by_a_way_round(void **state)
+/* A user who may read an exchange of Drover could bind it to that of its actor. */
+static void test_replies_by_another_exchange(void **state)
 {
     struct alone *w = *state;
     char json[300];
@@ -562,7 +563,8 @@ static void test_replies_by_a_way_round(void **state)
     w->story.len = 0;
 }
 
-/* Of a token the last Progress of a message counts: the others would cost the store. */
+/* Of several Progress for one token in a message only the last counts: each would cost a store
+ * call. */
 static void test_progress_of_one_token(void **state)
 {
     struct alone *w = *state;
@@ -589,7 +591,7 @@ static void test_progress_of_one_token(void **state)
     w->story.len = 0;
 }
 
-/* Whoever asks for data pays in advance: not many of such answers are made at a time. */
+/* A query with data is charged before its answer: few of these answers are made at a time. */
 static void test_questions_with_data(void **state)
 {
     struct alone *w = *state;
@@ -599,14 +601,14 @@ static void test_questions_with_data(void **state)
     with_owners(w);
     say_as(w, "ann", SCHEDULER_SUBMIT, "me", SUBMIT("j"));
     w->instead = (struct alone_answer){"inspect", STORE_UNKNOWN, ""};
-    w->times = 100; /* none is answered yet */
+    w->times = 100; /* no call is answered yet */
     for (int i = 0; i < 10; i++) {
         w->story.len = 0;
         say_as(w, "ann", SCHEDULER_CONTROL, "me",
                "{\"jobId\": \"j\", \"commandId\": \"c\", \"query\": {\"withData\": true}}");
         refused += strstr(buf_str(&w->story), "RETRY_LATER") != NULL;
     }
-    assert_in_range(refused, 5, 6); /* four or five times 500 of what two seconds have saved */
+    assert_in_range(refused, 5, 6); /* four or five times 500 of the allowance of two seconds */
     w->times = 0;
     w->story.len = 0;
     alone_pass(w, 3000);
@@ -622,7 +624,8 @@ static void test_questions_with_data(void **state)
 
 /* ---- queues ---- */
 
-/* A scheduler has some made for actors that only jobs name, and those that its workflows name. */
+/* A scheduler declares the queues of some actors that only jobs name, and of all that its workflows
+ * name. */
 static void test_declared_actors(void **state)
 {
     struct alone *w = *state;
@@ -671,16 +674,16 @@ int main(void)
         TEST(test_too_many_replies),
         TEST(test_nearly_full),
         TEST(test_rate),
-        TEST(test_rate_of_what_comes_again),
+        TEST(test_rate_of_redelivered_messages),
         TEST(test_commands_when_nearly_full),
-        TEST(test_rate_of_what_nobody_waits_for),
-        TEST(test_jobs),
-        TEST(test_definitions),
+        TEST(test_rate_without_a_reply_to),
+        TEST(test_job_limit),
+        TEST(test_definition_limit),
         TEST(test_bad_replies),
         TEST(test_progress_costs),
-        TEST(test_each_actor_is_told_of),
-        TEST(test_replies_by_a_way_round),
-        TEST(test_replies_by_the_shared_way),
+        TEST(test_alert_for_each_actor),
+        TEST(test_replies_by_another_exchange),
+        TEST(test_replies_by_the_shared_exchange),
         TEST(test_progress_of_one_token),
         TEST(test_questions_with_data),
         TEST(test_declared_actors),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The minimiser, over worlds of all kinds, with a violation that is made up: a message was lost,
- * and a connection cut.
+ * The minimiser, over many kinds of worlds, with an artificial violation: a message was lost, and a
+ * connection cut.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,16 +17,16 @@
 #include "minimise.h"
 
 #define SEEDS_MAX 200
-#define EVENTS_MAX 1000 /* of a world that is cut here: larger ones take seconds */
+#define EVENTS_MAX 1000 /* of a world that is used here: larger ones take seconds */
 #define PERCENT 10000   /* millionths */
 
 struct fixture {
     struct simstore *store;
     uint64_t seed;
     bool decoy;    /* worlds without it violate X1, too, but for another reason */
-    bool once;     /* it is violated in the next world, and in none after it */
-    bool done;     /* that was run */
-    uint32_t kept; /* choices, as it was told last */
+    bool once;     /* only the next world violates it */
+    bool done;     /* that world was run */
+    uint32_t kept; /* choices, as reported last */
 };
 
 static int set_up(void **state)
@@ -75,7 +75,7 @@ static void run(void *ctx, struct decider *decider, struct world_result *out)
     f->done = f->once;
 }
 
-static void told(void *ctx, const struct minimise_result *r, const struct choices *kept)
+static void on_progress(void *ctx, const struct minimise_result *r, const struct choices *kept)
 {
     struct fixture *f = ctx;
     uint32_t n;
@@ -87,7 +87,7 @@ static void told(void *ctx, const struct minimise_result *r, const struct choice
     f->kept = n;
 }
 
-/* The next seed in which that happens soon. */
+/* Finds the next seed in which that happens soon. */
 static void find_world(struct fixture *f)
 {
     struct world_result result;
@@ -109,14 +109,14 @@ static uint32_t count_site(const struct choices *choices, const char *site)
     return found;
 }
 
-/* What is said of both, the numbers of which may differ. */
+/* Both violations are equal except for numbers. */
 static void assert_same_kind(const struct minimise_result *r)
 {
     assert_non_null(strstr(r->before.violation, ": after "));
     assert_non_null(strstr(r->after.violation, ": after "));
 }
 
-/* What it is about and nothing else: without any one of the choices it is not violated. */
+/* Without any single one of the choices the violation disappears. */
 static void assert_least(struct fixture *f, struct choices *choices, uint64_t most_events)
 {
     struct world_result result;
@@ -142,7 +142,7 @@ static void test_least(void **state)
         uint32_t n;
 
         find_world(f);
-        assert_int_equal(minimise(choices, run, told, f, &r), MINIMISE_LEAST);
+        assert_int_equal(minimise(choices, run, on_progress, f, &r), MINIMISE_LEAST);
         assert_same_kind(&r);
         assert_string_not_equal(r.after.violation, r.before.violation);
         assert_int_equal(count_site(choices, "broker_take lost,"), 1);
@@ -156,7 +156,8 @@ static void test_least(void **state)
     }
 }
 
-/* What was recorded of a world is that world, to the last byte; so is what was written of it. */
+/* A world that follows recorded choices is the same to the last byte, also after they were written
+ * and read. */
 static void test_followed(void **state)
 {
     struct fixture *f = *state;
@@ -209,7 +210,7 @@ static uint64_t hash_of(void (*fire)(struct event *), int64_t at)
     return hash;
 }
 
-/* Two runs differ where something happens at another moment, or something else does. */
+/* Two runs differ if something happens at another moment, or something else happens. */
 static void test_moments(void **state)
 {
     (void)state;
@@ -226,15 +227,15 @@ static void test_same_again(void **state)
 
     f->seed = 0;
     find_world(f);
-    assert_int_equal(minimise(one, run, told, f, &first), MINIMISE_LEAST);
-    assert_int_equal(minimise(other, run, told, f, &second), MINIMISE_LEAST);
+    assert_int_equal(minimise(one, run, on_progress, f, &first), MINIMISE_LEAST);
+    assert_int_equal(minimise(other, run, on_progress, f, &second), MINIMISE_LEAST);
     assert_int_equal(first.after.hash, second.after.hash);
     assert_int_equal(first.worlds, second.worlds);
     choices_free(one);
     choices_free(other);
 }
 
-/* The first world that can be had, with @trick played on the minimiser. */
+/* Minimises the next world, with @trick played on the minimiser. */
 static enum minimise_outcome minimise_first(struct fixture *f, bool *trick,
                                             struct minimise_result *r)
 {
@@ -244,13 +245,13 @@ static enum minimise_outcome minimise_first(struct fixture *f, bool *trick,
     f->seed = 0;
     find_world(f);
     *trick = true;
-    end = minimise(choices, run, told, f, r);
+    end = minimise(choices, run, on_progress, f, r);
     *trick = false;
     choices_free(choices);
     return end;
 }
 
-/* That an invariant of the same number is violated is not enough. */
+/* A violation of another invariant with the same number does not count. */
 static void test_decoy(void **state)
 {
     struct fixture *f = *state;
@@ -260,7 +261,7 @@ static void test_decoy(void **state)
     assert_same_kind(&r);
 }
 
-static void test_nothing(void **state)
+static void test_no_violation(void **state)
 {
     struct fixture *f = *state;
     struct choices *choices = choices_new();
@@ -272,7 +273,7 @@ static void test_nothing(void **state)
         f->seed++;
         run(f, NULL, &result);
     } while (*result.violation);
-    assert_int_equal(minimise(choices, run, told, f, &r), MINIMISE_NOTHING);
+    assert_int_equal(minimise(choices, run, on_progress, f, &r), MINIMISE_NOTHING);
     choices_free(choices);
 }
 
@@ -301,7 +302,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_least),        cmocka_unit_test(test_followed),
-        cmocka_unit_test(test_nothing),      cmocka_unit_test(test_same_again),
+        cmocka_unit_test(test_no_violation), cmocka_unit_test(test_same_again),
         cmocka_unit_test(test_lines),        cmocka_unit_test(test_decoy),
         cmocka_unit_test(test_not_replayed), cmocka_unit_test(test_moments),
     };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Golden narratives: small worlds that follow a script, told line by line
+ * Golden narratives: small worlds that follow a script, traced line by line
  *
  *     test_narrative FOLDER [--update]
  *
- * Each story is compared with FOLDER/<name>.txt; --update writes these anew. They are the protocol
- * as a reader can follow it: who says what to whom, in which order, and who repairs it when one of
- * them dies.
+ * Each story is compared with FOLDER/<name>.txt; --update rewrites these files. They show the
+ * protocol to a reader: which process sends what to which, in what order, and which process repairs
+ * it if one of them dies.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ struct story {
     uint32_t supervisors; /* 0: one */
 };
 
-/* That this story has seen. */
+/* Strikes in this story so far. */
 static unsigned strikes;
 
 static bool once(void)
@@ -42,13 +42,14 @@ static enum world_verdict nothing(void *ctx, const char *process, const char *wh
     return WORLD_GOES_ON;
 }
 
-/* The handler hangs; its agent stops it at the deadline and says nothing. */
+/* The handler hangs; its agent stops it at the deadline and sends no reply. */
 static enum world_verdict hang(void *ctx, const char *process, const char *what)
 {
     return strcmp(what, "start job=j1 step=s1 attempt=1") == 0 ? WORLD_HANGS : WORLD_GOES_ON;
 }
 
-/* s0 is recorded and s1 locked, and nobody has been asked to do it. */
+/* The scheduler dies after it has recorded s0 and dispatched s1, and before it publishes the
+ * request. */
 static enum world_verdict kill_scheduler(void *ctx, const char *process, const char *what)
 {
     return strcmp(what,
@@ -58,24 +59,26 @@ static enum world_verdict kill_scheduler(void *ctx, const char *process, const c
                : WORLD_GOES_ON;
 }
 
-/* Its agent dies with the handler. */
+/* The agent dies with the handler. */
 static enum world_verdict kill_agent(void *ctx, const char *process, const char *what)
 {
     return strcmp(what, "start job=j1 step=s1 attempt=1") == 0 ? WORLD_KILLS : WORLD_GOES_ON;
 }
 
-/* The reply is on its way, and its request is offered again. */
+/* The reply is on its way, and the request is delivered again. */
 static enum world_verdict kill_agent_after_reply(void *ctx, const char *process, const char *what)
 {
     return strcmp(process, "agent-1") == 0 && strcmp(what, "ack") == 0 && once() ? WORLD_KILLS
                                                                                  : WORLD_GOES_ON;
 }
 
+/* The agent stands still until its lease is over: its reply must not be published. */
 static enum world_verdict stall_agent(void *ctx, const char *process, const char *what)
 {
     return strcmp(what, "start job=j1 step=s0 attempt=1") == 0 ? WORLD_STALLS : WORLD_GOES_ON;
 }
 
+/* Two attempts fail: each waits longer than the one before. */
 static enum world_verdict fail_twice(void *ctx, const char *process, const char *what)
 {
     return strcmp(what, "start job=j1 step=s0 attempt=1") == 0 ||
@@ -84,17 +87,20 @@ static enum world_verdict fail_twice(void *ctx, const char *process, const char 
                : WORLD_GOES_ON;
 }
 
+/* The only attempt allowed fails: the step parks until a Retry. */
 static enum world_verdict fail_first(void *ctx, const char *process, const char *what)
 {
     return strncmp(what, "start ", 6) == 0 && once() ? WORLD_FAILS : WORLD_GOES_ON;
 }
 
+/* The last step fails for good: the job turns back and undoes the others. */
 static enum world_verdict decline(void *ctx, const char *process, const char *what)
 {
     return strcmp(what, "start job=j1 step=s2 attempt=1") == 0 ? WORLD_BREAKS : WORLD_GOES_ON;
 }
 
-/* The reply waits before the broker, and so does the supervisor's word, longer than the lease. */
+/* The reply waits in front of the broker, and so does the Recover of the supervisor, longer than
+ * the lease. */
 static enum world_verdict raise_alarm(void *ctx, const char *process, const char *what)
 {
     return strcmp(what, "publish to=drover.reply.a0 type=Replies job=j1 step=s0 attempt=1") == 0 &&
@@ -103,7 +109,8 @@ static enum world_verdict raise_alarm(void *ctx, const char *process, const char
                : WORLD_GOES_ON;
 }
 
-/* The Submit waits again for the scheduler that has died, and is gone with its queue. */
+/* The Submit of the scheduler that has died waits in its queue again, and is lost with the queue.
+ * */
 static enum world_verdict wipe_broker(void *ctx, const char *process, const char *what)
 {
     bool dies = strikes == 0 && strcmp(what, "store call=define") == 0;
@@ -113,7 +120,8 @@ static enum world_verdict wipe_broker(void *ctx, const char *process, const char
     return dies ? WORLD_KILLS : wiped ? WORLD_WIPES : WORLD_GOES_ON;
 }
 
-/* Nobody looks after the step of an agent that died, until the other supervisor does. */
+/* The leading supervisor dies; the step of an agent that died is recovered only by the next leader.
+ * */
 static enum world_verdict kill_supervisor(void *ctx, const char *process, const char *what)
 {
     if (strcmp(what, "start job=j1 step=s1 attempt=1") == 0)
@@ -146,7 +154,7 @@ static const struct story stories[] = {
     {"paused_and_resumed", story_chain, nothing, COMMANDS({PLAN_PAUSE, 50}, {PLAN_RESUME, 1000})},
 };
 
-/* ---- telling ---- */
+/* ---- traces ---- */
 
 static void plan_story(struct plan *plan, struct timeline *t, const struct story *story)
 {
@@ -158,7 +166,7 @@ static void plan_story(struct plan *plan, struct timeline *t, const struct story
     plan->faults.bus.alarm_ms = ALARM_MS;
 }
 
-/* Return: the text, which the caller frees; NULL where an invariant was violated. */
+/* Return: the trace, which the caller frees; NULL if an invariant was violated. */
 static char *tell_story(struct simstore *store, const struct story *story)
 {
     struct timeline t;
@@ -208,18 +216,18 @@ static bool write_text(const char *path, const char *text)
     return fclose(file) == 0;
 }
 
-/* Shows the first line that differs. */
-static void print_difference(const char *expected, const char *told)
+/* Prints the first line that differs. */
+static void print_difference(const char *expected, const char *actual)
 {
     unsigned line = 1;
 
-    while (*expected && *expected == *told) {
+    while (*expected && *expected == *actual) {
         line += *expected == '\n';
         expected++;
-        told++;
+        actual++;
     }
-    printf("# line %u differs; what is told from there:\n", line);
-    for (char *copy = strdup(told), *rest = copy, *l; (l = strsep(&rest, "\n"));)
+    printf("# line %u differs; the actual trace from there:\n", line);
+    for (char *copy = strdup(actual), *rest = copy, *l; (l = strsep(&rest, "\n"));)
         printf("#   %s\n", l);
 }
 
@@ -227,24 +235,24 @@ static bool run_story(struct simstore *store, const struct story *story, const c
                       bool update)
 {
     char path[4096];
-    char *told = tell_story(store, story);
+    char *actual = tell_story(store, story);
     char *expected;
     bool same;
 
-    if (!told)
+    if (!actual)
         return false;
     snprintf(path, sizeof(path), "%s/%s.txt", folder, story->name);
     if (update) {
-        same = write_text(path, told);
-        free(told);
+        same = write_text(path, actual);
+        free(actual);
         return same;
     }
     expected = read_text(path);
-    same = strcmp(expected, told) == 0;
+    same = strcmp(expected, actual) == 0;
     if (!same)
-        print_difference(expected, told);
+        print_difference(expected, actual);
     free(expected);
-    free(told);
+    free(actual);
     return same;
 }
 

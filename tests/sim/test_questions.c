@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a scheduler answers to who asks: History, ListJobs, ListWorkflows, Query
+ * The answers of a scheduler to questions: History, ListJobs, ListWorkflows, Query
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "alone.h"
 #include "model/workflow.h"
 
-/* A job of two steps, one after the other, with an undo each; the last is parked where it fails. */
+/* A job of two steps in sequence, each with an undo; the second parks at its first failure. */
 #define STEP(name, more)                                                                           \
     "{\"name\": \"" name "\", \"actor\": \"hand\", \"action\": \"do\", \"revert\": {\"action\": "  \
     "\"undo\"}, \"retry\": {\"onPermanent\": \"RECOURSE_PARK\"}" more "}"
@@ -84,8 +84,7 @@ static void test_history(void **state)
     assert_int_equal(none.answer->code, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB);
 }
 
-/* Nobody has numbers that high; who asks for what comes behind them is told that there is nothing.
- */
+/* No history has numbers that high; the answer to a question for later entries is empty. */
 static void test_history_from_far_ahead(void **state)
 {
     static const char *const numbers[] = {"19", "9007199254740993", "9223372036854775807",
@@ -106,7 +105,7 @@ static void test_history_from_far_ahead(void **state)
     }
 }
 
-/* Whoever asks with the largest numbers that fit is answered. */
+/* Questions with the largest numbers that fit are answered. */
 static void test_large_numbers(void **state)
 {
 #define I64 "\"9223372036854775807\""
@@ -165,7 +164,7 @@ static void test_large_numbers(void **state)
 
 /* ---- ListJobs ---- */
 
-/* The jobs of an answer, and behind a bar where the next page begins. */
+/* @said: the jobs of an answer, and after a bar where the next page begins. */
 static void expect_list(struct alone *w, const char *json, const char *said)
 {
     CLEANUP(wire_free) struct wire_message m = {0};
@@ -209,7 +208,7 @@ static void say_quotes(struct buf *out, int n)
         buf_puts(out, "\\\"");
 }
 
-/* As many as may be, of the greatest size, which take twice as much in JSON. */
+/* As many labels as allowed, of the greatest size, which are twice as large in JSON. */
 static void say_labels(struct buf *out)
 {
     for (int i = 0; i < WIRE_LABELS_MAX; i++) {
@@ -222,7 +221,7 @@ static void say_labels(struct buf *out)
     buf_puts(out, "]");
 }
 
-/* A list is shortened until it fits into a message, and goes on where it was cut. */
+/* A list is shortened until it fits into a message, and the next page begins where it was cut. */
 static void test_list_too_large(void **state)
 {
     const int jobs = WIRE_LIST_MAX;
@@ -281,14 +280,14 @@ static void know_small(struct alone *w, const char *name, const char *actor)
     know(w, &m);
 }
 
-/* Puts what it knows into the store. */
+/* Stores the definitions that it knows. */
 static void define(struct alone *w)
 {
     alone_step(
         w, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = 2, .run = "first"});
 }
 
-/* As large as a message may be, nearly: no answer can hold it. */
+/* A definition nearly as large as a message may be: no answer can hold it. */
 static void know_large(struct alone *w)
 {
     Drover__V1__Workflow m = DROVER__V1__WORKFLOW__INIT;
@@ -339,7 +338,7 @@ static void test_workflows(void **state)
     assert_string_equal(none.answer->command_id, "c");
 }
 
-/* They come in pages, by name. */
+/* Workflows are listed in pages, by name. */
 static void test_many_workflows(void **state)
 {
     const int workflows = 2 * WIRE_PAGE_MAX + 1;
@@ -381,8 +380,8 @@ static void test_definition_too_large(void **state)
            "would exceed the message limit\"}, ack");
 }
 
-/* What a name and a version stand for does not change. */
-static void test_registered_otherwise(void **state)
+/* The definition behind a name and version does not change. */
+static void test_registered_with_another_definition(void **state)
 {
     struct alone *w = *state;
     CLEANUP(wire_free) struct wire_message m = {0};
@@ -433,7 +432,7 @@ int main(void)
         TEST(test_workflows),
         TEST(test_many_workflows),
         TEST(test_definition_too_large),
-        TEST(test_registered_otherwise),
+        TEST(test_registered_with_another_definition),
         TEST(test_query),
     };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Holds redis.c against a real Redis: the same random words to both, the same answers from both
+ * Compares redis.c with a real Redis: the same random commands to both must give the same answers
  *
  *     test_redis_diff PORT FUNCTIONS [FIRST LAST]
  *
- * Each seed is a sequence of plain commands, with wrong types and numbers among them, and one of
- * calls of the store functions, made by the same code that the roles use. FUNCTIONS is the library
- * with its clock replaced by the key "clock", so that both sides live at the same time.
+ * Each seed is a sequence of plain commands, some of them with wrong types and numbers, and one of
+ * calls of the store functions, made by the same code that the daemons use. FUNCTIONS is the
+ * library with its clock replaced by the key "clock", so that both sides have the same time.
  * redis_diff.py starts the server and makes that file. The server is emptied.
  */
 #include <hiredis/hiredis.h>
@@ -39,7 +39,7 @@ struct both {
     uint32_t n_tokens;
 };
 
-/* ---- replies, as they were written ---- */
+/* ---- replies, as they were sent ---- */
 
 static void describe(const redisReply *r, struct buf *out)
 {
@@ -141,7 +141,7 @@ static const char *any_word(struct both *b, char kind)
 
 static void random_command(struct both *b)
 {
-    /* k key, n name or value, s score, b bound, i integer, others as they stand */
+    /* k key, n name or value, s score, b bound, i integer; others are literal */
     static const char *const shapes[] = {
         "HGET k n",
         "HMGET k n n n",
@@ -237,7 +237,7 @@ static void keep_tokens(struct both *b, struct ops_reader r, const char *job)
     }
 }
 
-/* Makes the call that was appended last, on both sides. */
+/* Makes the call that was appended last on both sides. */
 static void call_both(struct both *b, const char *job)
 {
     CLEANUP(buf_deinit) struct buf real = {0}, sim = {0};
@@ -283,7 +283,7 @@ static void random_define(struct both *b, uint32_t i)
     call_both(b, NULL);
 }
 
-/* Whose job it must be, where that is asked for. */
+/* The owner that the job must have, if the call checks that. */
 static const char *any_owner(struct both *b)
 {
     return timeline_chance(&b->t, 800000) ? NULL : timeline_chance(&b->t, 500000) ? "ann" : "bob";
@@ -379,7 +379,7 @@ static void random_steer(struct both *b)
         return;
     for (uint32_t i = 0; i < PLAN_DEFINITIONS; i++)
         if (step >= b->workflows[i]->n_steps)
-            step = 0; /* which each of them has */
+            step = 0; /* a step that each of them has */
     if (strcmp(op.command, "resolve") == 0)
         op.state = timeline_chance(&b->t, 500000) ? 'A' : 'D';
     op.n_steps = op.state || timeline_chance(&b->t, 500000);
@@ -401,7 +401,7 @@ static void random_renew(struct both *b)
     call_both(b, NULL);
 }
 
-static void random_look(struct both *b)
+static void random_read(struct both *b)
 {
     static const char *const indexes[] = {"due",  "open", "settled", "owed",
                                           "defs", "jobs", "failed",  "l:site=a=b"};
@@ -476,13 +476,13 @@ static void random_call(struct both *b)
     static void (*const calls[])(struct both *) = {
         random_submit, random_submit, random_record, random_record, random_record,
         random_record, random_drive,  random_drive,  random_steer,  random_renew,
-        random_upkeep, random_upkeep, random_look,   random_list,
+        random_upkeep, random_upkeep, random_read,   random_list,
     };
 
     b->clock += timeline_between(&b->t, 0, 400);
     set_clock(b);
     calls[timeline_between(&b->t, 0, (int64_t)array_size(calls) - 1)](b);
-    b->t.arena.n = 0; /* the memory stays: tokens live there */
+    b->t.arena.n = 0; /* the memory stays: tokens are in it */
 }
 
 /* ---- sequences ---- */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A store that goes back in time: each of two schedulers tells what it had accepted and is gone
+ * A store that goes back in time: each of two schedulers reports what it had accepted and is lost
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,8 @@ static void reconnect(struct pair *w, enum peer peer)
     pair_pass(w, MINUTE);
 }
 
-/* Each lists what it accepted itself, in its order, and nothing that is still there. */
+/* Each scheduler reports the jobs that it accepted itself, in their order, and none that still
+ * exists. */
 static void test_store_went_back(void **state)
 {
     struct pair *w = *state;
@@ -48,15 +49,15 @@ static void test_store_went_back(void **state)
     pair_expect(w, "B STORE_WENT_BACK , B JOB_LOST j2");
     reconnect(w, A);
     pair_expect(w, "");
-    pair_served(w, A, "j1"); /* whoever had a lost one is not answered, and does no harm */
+    pair_served(w, A, "j1"); /* a reply for a lost job is not answered, and has no effect */
     pair_served(w, A, "j0");
     pair_submit(w, A, "j1");
     pair_served(w, B, "j1");
     pair_expect(w, "");
 }
 
-/* The answer of the first look is lost, and with it the connection, or not. */
-static void test_store_went_back_unseen(void **state)
+/* The answer to the first rollback check is lost, with or without the connection. */
+static void test_rollback_check_unanswered(void **state)
 {
     struct pair *w = *state;
     uint32_t kept = replay_calls(w->calls);
@@ -69,12 +70,12 @@ static void test_store_went_back_unseen(void **state)
     pair_expect(w, "A STORE_WENT_BACK , A JOB_LOST j0");
     w->deaf_to = "mark";
     pair_connect(w, B);
-    assert_true(scheduler_idle(w->peers[B])); /* it may end meanwhile */
+    assert_true(scheduler_idle(w->peers[B])); /* it may drain meanwhile */
     reconnect(w, B);
     pair_expect(w, "B STORE_WENT_BACK , B JOB_LOST j1");
 }
 
-/* A restart that loses nothing is none of anybody's business. */
+/* A restart that loses nothing is not reported. */
 static void test_store_restarts(void **state)
 {
     struct pair *w = *state;
@@ -87,7 +88,7 @@ static void test_store_restarts(void **state)
     pair_expect(w, "");
 }
 
-/* j0 of B is lost, and A accepts more than that. */
+/* j0 of B is lost, and A accepts more jobs than were lost. */
 static void go_back_and_on(struct pair *w)
 {
     uint32_t kept = replay_calls(w->calls);
@@ -103,7 +104,7 @@ static void go_back_and_on(struct pair *w)
     }
 }
 
-/* Others are connected first, and accept more than was lost. */
+/* Another scheduler connects first, and accepts more jobs than were lost. */
 static void test_store_went_back_and_on(void **state)
 {
     struct pair *w = *state;
@@ -114,7 +115,7 @@ static void test_store_went_back_and_on(void **state)
     pair_expect(w, "B STORE_WENT_BACK , B JOB_LOST j0");
 }
 
-/* The same, and the server has been started twice by then: of the first start nothing is left. */
+/* The same, and the server has been restarted twice meanwhile: nothing is left of the first run. */
 static void test_store_went_back_twice(void **state)
 {
     struct pair *w = *state;
@@ -127,8 +128,8 @@ static void test_store_went_back_twice(void **state)
     pair_expect(w, "B STORE_WENT_BACK , B JOB_LOST j0");
 }
 
-/* What nobody accepted is lost as well: a job that had ended has not. */
-static void test_settling_lost(void **state)
+/* Not only accepted jobs can be lost: a job that had ended has not ended any more. */
+static void test_lost_end_of_a_job(void **state)
 {
     struct pair *w = *state;
     uint32_t kept;
@@ -143,7 +144,8 @@ static void test_settling_lost(void **state)
     pair_expect(w, "B STORE_WENT_BACK ");
 }
 
-/* Somebody empties it, and no connection is lost: whoever accepts the next job sees it. */
+/* The store is emptied while connections stay up: the scheduler that accepts the next job notices
+ * it. */
 static void test_store_emptied(void **state)
 {
     struct pair *w = *state;
@@ -151,14 +153,14 @@ static void test_store_emptied(void **state)
     pair_submit(w, A, "j0");
     lose_calls(w, 0, "first");
     pair_submit(w, A, "j0");
-    pair_expect(w, "A STORE_LOST "); /* the job is there again */
+    pair_expect(w, "A STORE_LOST "); /* the job exists again */
     pair_submit(w, B, "j1");
     reconnect(w, B);
     pair_expect(w, "B STORE_LOST ");
 }
 
-/* Nobody else knows what is gone: it is told until the broker takes it. */
-static void test_refused(void **state)
+/* Only this scheduler knows what is lost: it repeats the alert until the broker takes it. */
+static void test_refused_alerts(void **state)
 {
     struct pair *w = *state;
     uint32_t kept = replay_calls(w->calls);
@@ -208,9 +210,9 @@ static bool is_known_everywhere(struct pair *w)
     return known;
 }
 
-/* Workflows are registered again in a store that went back, also where that is under way, or was
- * emptied. */
-static void test_workflows_come_back(void **state)
+/* Workflows are registered again in a store that went back, also while they are being registered,
+ * or if the store was emptied. */
+static void test_workflows_are_registered_again(void **state)
 {
     struct pair *w = *state;
     CLEANUP(workflow_unref) struct workflow *known = registered_new();
@@ -231,9 +233,9 @@ static void test_workflows_come_back(void **state)
     assert_true(is_known_everywhere(w));
 }
 
-/* A scheduler is asked for a notification that the store does not owe, or not yet again: the one
- * that it may owe then is another one. */
-static void test_unknown_notices_are_left(void **state)
+/* A scheduler is asked for a notification that is not in the outbox, or not again yet: another one
+ * may get that number later. */
+static void test_unknown_notifications_are_ignored(void **state)
 {
     struct pair *w = *state;
 
@@ -244,8 +246,8 @@ static void test_unknown_notices_are_left(void **state)
     assert_non_null(w->deaf_to); /* it was not called */
 }
 
-/* What was accepted long before a restart was on disk by then. */
-static void test_old_jobs_are_not_looked_for(void **state)
+/* A job that was accepted long before a restart was on disk by then. */
+static void test_old_jobs_are_not_checked(void **state)
 {
     struct pair *w = *state;
 
@@ -263,16 +265,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_store_went_back),
-        TEST(test_store_went_back_unseen),
+        TEST(test_rollback_check_unanswered),
         TEST(test_store_restarts),
         TEST(test_store_went_back_and_on),
         TEST(test_store_went_back_twice),
-        TEST(test_settling_lost),
+        TEST(test_lost_end_of_a_job),
         TEST(test_store_emptied),
-        TEST(test_refused),
-        TEST(test_workflows_come_back),
-        TEST(test_unknown_notices_are_left),
-        TEST(test_old_jobs_are_not_looked_for),
+        TEST(test_refused_alerts),
+        TEST(test_workflows_are_registered_again),
+        TEST(test_unknown_notifications_are_ignored),
+        TEST(test_old_jobs_are_not_checked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

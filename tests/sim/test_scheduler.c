@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What two schedulers tell of agents that are not there, and what they do while the store is full
+ * Alerts of two schedulers about missing agents, and their work while the store is full
  */
 #include <inttypes.h>
 #include <setjmp.h>
@@ -19,7 +19,7 @@
 
 #define MINUTE INT64_C(60000)
 
-/* Asks in JSON; the answer is the caller's. */
+/* Asks in JSON; the caller frees the answer. */
 static void ask(struct pair *w, const char *control, struct wire_message *answer)
 {
     w->reply.len = 0;
@@ -28,7 +28,7 @@ static void ask(struct pair *w, const char *control, struct wire_message *answer
     assert_int_equal(wire_decode(WIRE_ANSWER, buf_bytes(&w->reply), NULL, answer, NULL), 0);
 }
 
-/* Jobs j0, j1, ... whose requests nobody has taken in time. */
+/* Submits jobs j0, j1, ... whose requests no agent takes in time. */
 static void wait_for_agent(struct pair *w, int jobs)
 {
     for (int i = 0; i < jobs; i++) {
@@ -40,7 +40,7 @@ static void wait_for_agent(struct pair *w, int jobs)
     pair_pass(w, PAIR_WAIT_MS);
 }
 
-/* Nobody takes the job's request within its wait: it comes back, to this scheduler. */
+/* No agent takes the job's request within its wait: it expires and reaches this scheduler. */
 static void unstarted(struct pair *w, enum peer peer, const char *id)
 {
     CLEANUP(buf_deinit) struct buf body = {0};
@@ -49,7 +49,7 @@ static void unstarted(struct pair *w, enum peer peer, const char *id)
     pair_deliver(w, peer, SCHEDULER_EXPIRED, buf_bytes(&body));
 }
 
-/* An agent will never be able to do it. */
+/* An agent fails the job for good. */
 static void failed(struct pair *w, enum peer peer, const char *id)
 {
     Drover__V1__Error error = DROVER__V1__ERROR__INIT;
@@ -58,8 +58,8 @@ static void failed(struct pair *w, enum peer peer, const char *id)
     pair_reply(w, peer, id, &error);
 }
 
-/* Whoever hears that somebody serves again may be another one than who told that nobody does. */
-static void test_each_outage_is_told(void **state)
+/* The scheduler that gets the next reply may be another one than the one that sent the alert. */
+static void test_each_outage_has_an_alert(void **state)
 {
     struct pair *w = *state;
 
@@ -71,14 +71,14 @@ static void test_each_outage_is_told(void **state)
     pair_pass(w, MINUTE);
     unstarted(w, A, "j2");
     pair_expect(w, "A NO_AGENT j2");
-    pair_served(w, B, "j1"); /* a minute after B has heard the same */
+    pair_served(w, B, "j1"); /* a minute after B got the first reply */
     pair_pass(w, MINUTE);
     unstarted(w, B, "j3");
     pair_expect(w, "B NO_AGENT j3");
 }
 
-/* Whoever was to tell has died before the broker had it: another one does, a minute later. */
-static void test_dies_before_it_is_told(void **state)
+/* The scheduler dies before the broker has its alert: another one sends it a minute later. */
+static void test_dies_before_the_alert(void **state)
 {
     struct pair *w = *state;
 
@@ -98,8 +98,8 @@ static void test_dies_before_it_is_told(void **state)
     pair_expect(w, "");
 }
 
-/* The store has answered that it is news, and nobody has heard it. */
-static void test_answer_lost(void **state)
+/* The answer of the store that the alert is new gets lost. */
+static void test_answer_about_an_alert_lost(void **state)
 {
     struct pair *w = *state;
 
@@ -112,7 +112,7 @@ static void test_answer_lost(void **state)
     pair_expect(w, "A NO_AGENT j0");
 }
 
-static void test_known_while_there_are_signs(void **state)
+static void test_outage_known_for_two_hours(void **state)
 {
     struct pair *w = *state;
 
@@ -136,8 +136,8 @@ static void expect_receipt(struct pair *w, const char *code)
     w->reply.len = 0;
 }
 
-/* New work is refused, but not what may be recorded already: its sender would think that it is not.
- */
+/* New jobs are refused, except those that may be recorded already: their senders would take a
+ * refusal for final. */
 static void test_full_store(void **state)
 {
     static const char submit[] =
@@ -173,7 +173,7 @@ static void token_of(struct pair *w, const char *id, char token[WIRE_TOKEN_MAX +
     snprintf(token, WIRE_TOKEN_MAX + 1, "%s", m.requests->requests[0]->token);
 }
 
-/* Leases that are over by now end, and what is due is marked. */
+/* Ends the leases that are over by now, and marks what is due. */
 static void expire(struct pair *w, const char *id)
 {
     struct effects fx = {0};
@@ -188,8 +188,8 @@ static void expire(struct pair *w, const char *id)
     effects_deinit(&fx);
 }
 
-/* Old work goes on: commands, replies, leases, the next try, the notification of the end. */
-static void test_full_store_carries_on(void **state)
+/* Jobs in progress go on: commands, replies, leases, the next try, the notification of the end. */
+static void test_full_store_goes_on(void **state)
 {
     static const char recover[] = "{\"jobId\": \"j\", \"recover\": {\"steps\": [0]}}";
     static const char notify[] = "{\"jobId\": \"j\", \"notify\": {\"seq\": %" PRIu64 "}}";
@@ -227,7 +227,7 @@ static void test_full_store_carries_on(void **state)
     w->reply.len = 0;
     snprintf(control, sizeof(control), notify, end.event->seq);
     pair_deliver(w, A, SCHEDULER_CONTROL, bytes_str(control));
-    assert_int_equal(w->reply.len, 0); /* it is owed no more */
+    assert_int_equal(w->reply.len, 0); /* it has left the outbox */
 }
 
 /* The token of its last dispatch but @back. */
@@ -251,8 +251,9 @@ static void dispatched(struct pair *w, const char *id, unsigned back, char *toke
     fail_msg("not dispatched so often");
 }
 
-/* What a drive has put in flight, and nobody heard of, has expired when the call is repeated. */
-static void test_a_repeated_drive_mints_anew(void **state)
+/* The steps that a drive has dispatched, without an answer, have expired when the call is repeated.
+ * */
+static void test_repeated_drive_makes_new_tokens(void **state)
 {
     struct pair *w = *state;
     char first[64], second[64];
@@ -264,7 +265,8 @@ static void test_a_repeated_drive_mints_anew(void **state)
     pair_deliver(w, A, SCHEDULER_CONTROL,
                  bytes_str("{\"jobId\": \"j\", \"recover\": {\"steps\": [0]}}"));
     w->now +=
-        4 * PAIR_WAIT_MS; /* nobody is known to have begun the first: it waits twice as long */
+        4 *
+        PAIR_WAIT_MS; /* the first dispatch has no evidence: the second one waits twice as long */
     expire(w, "j");
     pair_pass(w, 1000);
     dispatched(w, "j", 1, first, sizeof(first));
@@ -272,7 +274,7 @@ static void test_a_repeated_drive_mints_anew(void **state)
     assert_string_not_equal(first, second);
 }
 
-/* The supervisor has the job's last entry told again, where it is owed. */
+/* Asks for the notification of the job's last entry, if it is in the outbox. */
 static void notify(struct pair *w, enum peer peer, const char *id)
 {
     CLEANUP(wire_free) struct wire_message answer = {0};
@@ -286,9 +288,9 @@ static void notify(struct pair *w, enum peer peer, const char *id)
     pair_deliver(w, peer, SCHEDULER_CONTROL, buf_bytes(&body));
 }
 
-/* Nothing waits for a broker that refuses alerts: one that is owed is asked for again, and a cause
- * is news again in a minute. */
-static void test_refused(void **state)
+/* Nothing waits for a broker that refuses alerts: one in the outbox is asked for again, and a cause
+ * is reported again after a minute. */
+static void test_refused_alerts(void **state)
 {
     struct pair *w = *state;
 
@@ -331,7 +333,8 @@ static size_t causes(struct pair *w)
     return n;
 }
 
-/* Actors whose last alert is long past leave nothing behind, though nobody says that it is over. */
+/* The causes of actors whose last alert is long past are forgotten, also without a sign that it is
+ * over. */
 static void test_causes_are_forgotten(void **state)
 {
     struct pair *w = *state;
@@ -355,14 +358,14 @@ static void test_causes_are_forgotten(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_each_outage_is_told),
-        TEST(test_dies_before_it_is_told),
-        TEST(test_answer_lost),
-        TEST(test_known_while_there_are_signs),
+        TEST(test_each_outage_has_an_alert),
+        TEST(test_dies_before_the_alert),
+        TEST(test_answer_about_an_alert_lost),
+        TEST(test_outage_known_for_two_hours),
         TEST(test_full_store),
-        TEST(test_full_store_carries_on),
-        TEST(test_a_repeated_drive_mints_anew),
-        TEST(test_refused),
+        TEST(test_full_store_goes_on),
+        TEST(test_repeated_drive_makes_new_tokens),
+        TEST(test_refused_alerts),
         TEST(test_causes_are_forgotten),
     };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Supervisors over one store, steered by hand: who lives, who is frozen, what the store's clock
- * does.
+ * Supervisors over one store, steered by hand: which ones run, which ones stand still, what the
+ * store's clock does.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@
 #define STORE_EPOCH INT64_C(1700000000000)
 
 struct peer {
-    struct supervisor *machine; /* NULL: not there */
+    struct supervisor *machine; /* NULL: not running */
     int64_t next;               /* when it wants a tick */
     bool frozen;
 };
@@ -38,19 +38,19 @@ struct world {
     struct peer peers[SUPERVISORS];
     int64_t now;
     int64_t skew;            /* of the store's clock */
-    struct buf named;        /* jobs, to the schedulers */
-    bool once, dry_run;      /* of those that are born; likewise ... */
-    int64_t sweep_ms;        /* ... their rounds of sweeping */
-    bool nobody_reads;       /* replies */
-    bool done;               /* a round */
-    struct buf decided;      /* what it has told */
-    const char *cut;         /* a function: of its answers only the first ... */
-    uint32_t left;           /* ... so many items arrive, ... */
-    enum store_result fails; /* ... or none */
-    uint32_t items;          /* the last answer of it had so many */
-    unsigned calls;          /* of it */
-    bool nobody_hears;       /* the broker does not say what became of commands, ... */
-    unsigned unheard;        /* ... so many */
+    struct buf named;        /* jobs named to the schedulers */
+    bool once, dry_run;      /* of supervisors started from now on; also */
+    int64_t sweep_ms;        /* their period of sweeping */
+    bool no_consumer;        /* the replies queue has no consumer */
+    bool done;               /* a round is done */
+    struct buf decided;      /* the dry run's output */
+    const char *cut;         /* a function: of its answers only */
+    uint32_t left;           /* the first @left items arrive, */
+    enum store_result fails; /* or it fails so */
+    uint32_t items;          /* in the last answer of that function, uncut */
+    unsigned calls;          /* of that function */
+    bool no_confirms;        /* the broker does not confirm commands, */
+    unsigned unconfirmed;    /* this many so far */
 };
 
 /* ---- the world around the machines ---- */
@@ -84,8 +84,8 @@ static void publish(struct world *w, struct peer *p, const struct effect *e)
 
     assert_int_equal(wire_decode(WIRE_CONTROL, e->publish.body, NULL, &m, NULL), 0);
     buf_printf(&w->named, "%s%s", w->named.len ? " " : "", m.control->job_id);
-    if (w->nobody_hears)
-        w->unheard++;
+    if (w->no_confirms)
+        w->unconfirmed++;
     else
         feed(w, p, (struct supervisor_event){.type = SUPERVISOR_OUTCOME, .id = e->id});
 }
@@ -103,7 +103,7 @@ static void feed(struct world *w, struct peer *p, struct supervisor_event event)
     struct effects out = {0};
 
     event.now = w->now;
-    if (event.type == SUPERVISOR_QUEUE && w->nobody_reads)
+    if (event.type == SUPERVISOR_QUEUE && w->no_consumer)
         event.queue.consumers = 0;
     p->next = supervisor_step(p->machine, &event, &out);
     for (size_t i = 0; i < out.n; i++) {
@@ -132,7 +132,7 @@ static struct peer *first_to_tick(struct world *w)
     return first;
 }
 
-/* Time passes, with the ticks that fall into it. */
+/* Lets time pass, with the ticks that are due. */
 static void pass(struct world *w, int64_t ms)
 {
     int64_t end = w->now + ms;
@@ -144,7 +144,7 @@ static void pass(struct world *w, int64_t ms)
     w->now = end;
 }
 
-/* What it sees of drover.replies. */
+/* The result of its inspection of drover.replies. */
 static void replies(struct world *w, int i, uint32_t messages, uint32_t consumers)
 {
     feed(w, &w->peers[i],
@@ -179,18 +179,18 @@ static void birth(struct world *w, int i)
     replies(w, i, 0, 1);
 }
 
-/* Without a word. */
-static void death(struct world *w, int i)
+/* It ends without notice. */
+static void kill_supervisor(struct world *w, int i)
 {
     w->peers[i].machine = supervisor_free(w->peers[i].machine);
 }
 
-/* As on SIGTERM. */
-static void goodbye(struct world *w, int i)
+/* It ends as on SIGTERM. */
+static void stop_supervisor(struct world *w, int i)
 {
     feed(w, &w->peers[i], (struct supervisor_event){.type = SUPERVISOR_STOP});
     assert_true(supervisor_idle(w->peers[i].machine));
-    death(w, i);
+    kill_supervisor(w, i);
 }
 
 static unsigned leads(struct world *w, int i)
@@ -204,7 +204,7 @@ static unsigned leads(struct world *w, int i)
     return (unsigned)stats.leading;
 }
 
-/* The partitions of @n supervisors are all there are, and nobody has two more than another. */
+/* @n supervisors lead all partitions, and none leads two more than another. */
 static void assert_shared(struct world *w, unsigned n)
 {
     unsigned sum = 0;
@@ -283,7 +283,7 @@ static void submit(struct world *w, const char *id, int64_t lease, int64_t start
     submit_workflow(w, id, &definition, start_at, complete_by);
 }
 
-/* How often its history tells of that. */
+/* How often its history has this event. */
 static unsigned events(struct world *w, const char *id, const char *event)
 {
     char key[64], word[32];
@@ -321,7 +321,7 @@ static void test_partitions_are_shared(void **state)
     assert_shared(w, SUPERVISORS);
 }
 
-static void test_another_takes_over(void **state)
+static void test_other_supervisor_leads(void **state)
 {
     struct world *w = *state;
 
@@ -329,7 +329,7 @@ static void test_another_takes_over(void **state)
         birth(w, i);
     pass(w, LEASE_MS);
     assert_shared(w, 3);
-    death(w, 0);
+    kill_supervisor(w, 0);
     pass(w, 2 * LEASE_MS);
     assert_shared(w, 2);
     w->peers[1].frozen = true;
@@ -341,21 +341,21 @@ static void test_another_takes_over(void **state)
     assert_shared(w, 3);
 }
 
-/* Nobody waits for the lease of one that says that it goes: each asks every third of a lease. */
-static void test_goodbye(void **state)
+/* A supervisor that stops gives up its partitions: the others ask every third of a lease. */
+static void test_stop_gives_up_the_lead(void **state)
 {
     struct world *w = *state;
 
     for (int i = 0; i < 3; i++)
         birth(w, i);
     pass(w, LEASE_MS);
-    goodbye(w, 1);
+    stop_supervisor(w, 1);
     pass(w, 2 * LEASE_MS / 3 + 100);
     assert_shared(w, 2);
 }
 
-/* Those that lived before the store's clock went an hour back, or on, are not waited for. */
-static void test_leads_when_the_clock_is_set(void **state)
+/* Supervisors of before the store's clock was set an hour back or ahead do not delay the others. */
+static void test_lead_after_the_clock_is_set(void **state)
 {
     static const int64_t steps[] = {-3600 * 1000, 3600 * 1000};
     struct world *w = *state;
@@ -365,7 +365,7 @@ static void test_leads_when_the_clock_is_set(void **state)
         birth(w, 1);
         pass(w, LEASE_MS);
         assert_shared(w, 2);
-        death(w, 0);
+        kill_supervisor(w, 0);
         w->skew += steps[i];
         pass(w, 2 * LEASE_MS);
         assert_shared(w, 1);
@@ -374,7 +374,7 @@ static void test_leads_when_the_clock_is_set(void **state)
 
 /* ---- leases ---- */
 
-/* Its end is seen when it comes, not a period later. */
+/* The end of a lease is noticed when it comes, not a period later. */
 static void test_a_lease_ends(void **state)
 {
     struct world *w = *state;
@@ -388,8 +388,8 @@ static void test_a_lease_ends(void **state)
     assert_int_equal(events(w, "job", "silent"), 1);
 }
 
-/* None ends before it is known that somebody reads the replies; while some are to be read it may be
- * that this one was answered, which is believed for ten times its length. */
+/* No lease ends before it is known that the replies have a consumer. While replies wait in the
+ * queue, one of them may be for this lease, which then lasts up to ten times as long. */
 static void test_leases_wait_for_replies(void **state)
 {
     struct world *w = *state;
@@ -410,30 +410,30 @@ static void test_leases_wait_for_replies(void **state)
     assert_int_equal(events(w, "other", "silent"), 1);
 }
 
-/* Where the broker does not say what became of a thousand commands, no more are sent. */
-static void test_commands_unheard(void **state)
+/* If the broker does not confirm a thousand commands, no more are sent. */
+static void test_unconfirmed_commands(void **state)
 {
     struct world *w = *state;
     unsigned sent;
 
     birth(w, 0);
     submit(w, "job", 2 * MINUTE, 0, 0);
-    w->nobody_hears = true;
+    w->no_confirms = true;
     pass(w, 3 * HOUR); /* it is named every five seconds */
-    sent = w->unheard;
+    sent = w->unconfirmed;
     assert_in_range(sent, 1000, 1100);
     pass(w, HOUR);
-    assert_int_equal(w->unheard, sent);
-    for (; w->unheard > 0; w->unheard--)
+    assert_int_equal(w->unconfirmed, sent);
+    for (; w->unconfirmed > 0; w->unconfirmed--)
         feed(w, &w->peers[0], (struct supervisor_event){.type = SUPERVISOR_OUTCOME});
     pass(w, MINUTE);
-    assert_in_range(w->unheard, 1, 100);
+    assert_in_range(w->unconfirmed, 1, 100);
 }
 
 /* ---- the clock of the store ---- */
 
-/* A lease lasts as long as it was given for, not until the clock shows its end. */
-static void test_the_clock_jumps_ahead(void **state)
+/* A lease lasts as long as it was granted for, although the clock shows its end earlier. */
+static void test_clock_jumps_ahead(void **state)
 {
     struct world *w = *state;
 
@@ -446,7 +446,7 @@ static void test_the_clock_jumps_ahead(void **state)
     w->skew += HOUR;
     submit(w, "later", 5 * MINUTE, 0, 0);
     pass(w, MINUTE - 10);
-    death(w, 0); /* whoever comes after it knows as well */
+    kill_supervisor(w, 0); /* a successor knows of it, too */
     birth(w, 2);
     assert_int_equal(events(w, "short", "silent"), 0);
     pass(w, 15000);
@@ -461,8 +461,8 @@ static void test_the_clock_jumps_ahead(void **state)
     assert_int_equal(events(w, "long", "silent"), 1);
 }
 
-/* Nobody was there who could tell the jump from an hour without a supervisor. */
-static void test_the_clock_jumps_while_nobody_looks(void **state)
+/* No supervisor could distinguish the jump from an hour without a supervisor. */
+static void test_clock_jumps_without_supervisors(void **state)
 {
     struct world *w = *state;
 
@@ -471,7 +471,7 @@ static void test_the_clock_jumps_while_nobody_looks(void **state)
     submit(w, "job", MINUTE / 2, 0, 0);
     submit(w, "deadline", 10 * MINUTE, 0, store_now(w) + HOUR / 2);
     submit(w, "start", MINUTE, store_now(w) + HOUR / 2, 0);
-    death(w, 0);
+    kill_supervisor(w, 0);
     w->skew += HOUR;
     birth(w, 0);
     pass(w, MINUTE - 1000);
@@ -482,7 +482,7 @@ static void test_the_clock_jumps_while_nobody_looks(void **state)
     assert_true(named(w, "deadline") && named(w, "start"));
 }
 
-/* A supervisor that was away for a moment needs no time to look around. */
+/* A supervisor that was away for a moment need not wait. */
 static void test_restart(void **state)
 {
     struct world *w = *state;
@@ -490,20 +490,20 @@ static void test_restart(void **state)
     birth(w, 0);
     pass(w, LEASE_MS);
     submit(w, "job", 10000, 0, 0);
-    death(w, 0);
+    kill_supervisor(w, 0);
     pass(w, 12000);
     birth(w, 0);
     pass(w, LEASE_MS);
     assert_int_equal(events(w, "job", "silent"), 1);
 }
 
-/* What was to end in a moment does not end in an hour. */
-static void test_the_clock_steps_back(void **state)
+/* What was due soon does not become due an hour later. */
+static void test_clock_steps_back(void **state)
 {
     static const struct {
         const char *id;
         int64_t by;
-        bool seen; /* by one that lives */
+        bool seen; /* by a supervisor that is running */
     } steps[] = {{"far", HOUR, true}, {"near", 5 * MINUTE, true}, {"unseen", HOUR, false}};
     struct world *w = *state;
 
@@ -514,7 +514,7 @@ static void test_the_clock_steps_back(void **state)
         pass(w, LEASE_MS);
         submit(w, id, MINUTE / 2, 0, 0);
         if (!steps[i].seen)
-            death(w, 0);
+            kill_supervisor(w, 0);
         w->skew -= steps[i].by;
         if (!steps[i].seen)
             birth(w, 0);
@@ -522,12 +522,12 @@ static void test_the_clock_steps_back(void **state)
         assert_int_equal(events(w, id, "silent"), 0);
         pass(w, MINUTE / 2);
         assert_int_equal(events(w, id, "silent"), 1);
-        death(w, 0);
+        kill_supervisor(w, 0);
     }
 }
 
-/* Ahead and back again: what was told of the jump is void. */
-static void test_the_clock_is_mended(void **state)
+/* Ahead and back again: what is known of the jump is void. */
+static void test_clock_jumps_and_steps_back(void **state)
 {
     struct world *w = *state;
 
@@ -550,7 +550,7 @@ static void test_the_clock_is_mended(void **state)
 
 #define WIDE 1200
 
-/* A job of WIDE steps side by side and one that waits for all of them. */
+/* A job of WIDE parallel steps and one that waits for all of them. */
 static void submit_wide(struct world *w, const char *id)
 {
     static char names[WIDE + 1][8];
@@ -583,8 +583,8 @@ static void submit_wide(struct world *w, const char *id)
     }
 }
 
-/* A counter of more neighbours than one call reads is proven piece by piece. */
-static void test_a_wide_join_is_mended(void **state)
+/* The join counter of a step with more neighbours than one call reads is counted piece by piece. */
+static void test_wide_join_counter_is_corrected(void **state)
 {
     struct world *w = *state;
     const uint32_t partition = id_partition("wide", PARTITIONS);
@@ -608,7 +608,7 @@ static void test_a_wide_join_is_mended(void **state)
 
 /* ---- one round ---- */
 
-/* It has ended; the end is owed to whoever has asked for it. */
+/* Ends the job; the notification of its end is in the outbox. */
 static void kill_job(struct world *w, const char *id)
 {
     struct effects fx = {0};
@@ -643,7 +643,7 @@ static void drop_due(struct world *w, const char *id)
     assert_memory_equal(buf_str(&reply), ":1", 2);
 }
 
-/* A job of two steps, one after the other, of which the second one counts nobody to wait for. */
+/* A job of two steps in sequence; the join counter of the second is wrong. */
 static void submit_miscounted(struct world *w, const char *id)
 {
     Drover__V1__Workflow definition = DROVER__V1__WORKFLOW__INIT;
@@ -666,7 +666,7 @@ static void submit_miscounted(struct world *w, const char *id)
         w->store, (const char *[]){"HSET", buf_str(&key), "1", "D A W 0 0 - 0 0 0 7 0"}, 4, &reply);
 }
 
-/* Something of all that a round may find, in the order of partitions. */
+/* One of everything that a round may find, in the order of partitions. */
 #define NOT_EXPIRED                                                                                \
     "due starts, forgotten 1 jobs of partition 6, mended lost due, owed ended notice 5, mended "   \
     "joins step 1"
@@ -696,7 +696,7 @@ static void round_of(struct world *w)
     pass(w, MINUTE);
     assert_true(w->done);
     assert_true(supervisor_idle(w->peers[0].machine));
-    death(w, 0);
+    kill_supervisor(w, 0);
 }
 
 static void expect_decided(struct world *w, const char *lines)
@@ -714,11 +714,11 @@ static void test_one_round(void **state)
     expect_decided(w, FOUND);
     assert_string_equal(buf_str(&w->named), "late starts ended");
     assert_int_equal(events(w, "late", "silent"), 1);
-    round_of(w); /* what was named, and not taken up, is named again */
+    round_of(w); /* a step that was named and not driven is named again */
     expect_decided(w, "due late step 0, due starts");
 }
 
-/* It tells the same, as often as it is asked, and nothing has changed. */
+/* A dry run prints the same each time, and changes nothing. */
 static void test_dry_run(void **state)
 {
     struct world *w = *state;
@@ -735,29 +735,29 @@ static void test_dry_run(void **state)
     }
 }
 
-/* Then nobody knows what agents have answered, so no lease ends. */
-static void test_one_round_unread(void **state)
+/* Without a consumer of the replies it is unknown what agents have answered, so no lease ends. */
+static void test_one_round_without_consumers(void **state)
 {
     struct world *w = *state;
 
     leave_work(w);
-    w->nobody_reads = true;
+    w->no_consumer = true;
     round_of(w);
     expect_decided(w, "held leases: nobody consumes drover.replies, " NOT_EXPIRED);
     assert_int_equal(events(w, "late", "silent"), 0);
 }
 
-/* Done is what the broker has, too. */
+/* The round is done when the broker has its commands. */
 static void test_one_round_unconfirmed(void **state)
 {
     struct world *w = *state;
 
     leave_work(w);
-    w->once = w->nobody_hears = true;
+    w->once = w->no_confirms = true;
     birth(w, 0);
     pass(w, MINUTE);
-    assert_true(w->unheard > 0);
-    for (; w->unheard > 0; w->unheard--) {
+    assert_true(w->unconfirmed > 0);
+    for (; w->unconfirmed > 0; w->unconfirmed--) {
         assert_false(w->done);
         assert_false(supervisor_idle(w->peers[0].machine));
         feed(w, &w->peers[0], (struct supervisor_event){.type = SUPERVISOR_OUTCOME});
@@ -765,14 +765,14 @@ static void test_one_round_unconfirmed(void **state)
     assert_true(w->done);
 }
 
-/* ---- a store that does not answer as it should ---- */
+/* ---- a store with unexpected answers ---- */
 
-/* Nothing of such an answer is believed, and it is asked again. */
+/* Such an answer is ignored as a whole, and the call is repeated. */
 static void test_answers_cut(void **state)
 {
     static const struct {
         const char *function;
-        int64_t again; /* after so long at most */
+        int64_t again; /* after that time at most */
         bool names;    /* what is due is named all the same */
     } asked[] = {
         {"lead", LEASE_MS, false},
@@ -798,13 +798,13 @@ static void test_answers_cut(void **state)
             pass(w, asked[i].again);
             assert_true(w->calls > calls);
             assert_int_equal(named(w, "late"), asked[i].names);
-            death(w, 0);
+            kill_supervisor(w, 0);
             w->named.len = 0;
         }
     }
 }
 
-/* What was not answered is asked again. */
+/* A call that fails is repeated. */
 static void test_store_fails(void **state)
 {
     struct world *w = *state;
@@ -821,8 +821,8 @@ static void test_store_fails(void **state)
     assert_true(named(w, "late"));
 }
 
-/* A lease is not given up before the store has said so. */
-static void test_goodbye_unheard(void **state)
+/* A lease counts as given up only when the store has confirmed it. */
+static void test_stop_without_an_answer(void **state)
 {
     struct world *w = *state;
 
@@ -837,7 +837,7 @@ static void test_goodbye_unheard(void **state)
     assert_true(supervisor_idle(w->peers[0].machine));
 }
 
-/* ---- life ---- */
+/* ---- setup ---- */
 
 static int setup(void **state)
 {
@@ -857,7 +857,7 @@ static int teardown(void **state)
     struct world *w = *state;
 
     for (int i = 0; i < SUPERVISORS; i++)
-        death(w, i);
+        kill_supervisor(w, i);
     buf_deinit(&w->named);
     buf_deinit(&w->decided);
     simstore_free(w->store);
@@ -871,25 +871,25 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_partitions_are_shared),
-        TEST(test_another_takes_over),
-        TEST(test_goodbye),
-        TEST(test_leads_when_the_clock_is_set),
+        TEST(test_other_supervisor_leads),
+        TEST(test_stop_gives_up_the_lead),
+        TEST(test_lead_after_the_clock_is_set),
         TEST(test_a_lease_ends),
         TEST(test_leases_wait_for_replies),
-        TEST(test_commands_unheard),
-        TEST(test_the_clock_jumps_ahead),
-        TEST(test_the_clock_jumps_while_nobody_looks),
+        TEST(test_unconfirmed_commands),
+        TEST(test_clock_jumps_ahead),
+        TEST(test_clock_jumps_without_supervisors),
         TEST(test_restart),
-        TEST(test_the_clock_steps_back),
-        TEST(test_the_clock_is_mended),
-        TEST(test_a_wide_join_is_mended),
+        TEST(test_clock_steps_back),
+        TEST(test_clock_jumps_and_steps_back),
+        TEST(test_wide_join_counter_is_corrected),
         TEST(test_one_round),
         TEST(test_dry_run),
-        TEST(test_one_round_unread),
+        TEST(test_one_round_without_consumers),
         TEST(test_one_round_unconfirmed),
         TEST(test_answers_cut),
         TEST(test_store_fails),
-        TEST(test_goodbye_unheard),
+        TEST(test_stop_without_an_answer),
     };
 
     log_set_level((enum log_level)(LOG_ERROR + 1));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Schedulers and a message that kills whoever reads it: one life after the other, over one store
- * and a queue that delivers what was not acknowledged again.
+ * Schedulers and a message that kills the process that reads it: one incarnation after the other,
+ * over one store and a queue that redelivers what was not acknowledged.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,9 +26,9 @@
 struct message {
     char job[16];
     struct buf body;
-    bool delivered; /* once at least */
+    bool delivered; /* at least once */
     bool done;      /* acknowledged */
-    bool dead;      /* went to drover.dead */
+    bool dead;      /* it is in drover.dead */
 };
 
 struct world {
@@ -148,8 +148,8 @@ static void deliver(struct world *w)
     }
 }
 
-/* A life, from its start until it dies or all is done. */
-static bool lives(struct world *w)
+/* Runs an incarnation until it dies or all is done. */
+static bool run_incarnation(struct world *w)
 {
     birth(w);
     deliver(w);
@@ -174,29 +174,29 @@ static void assert_done(const struct world *w)
 
 /* ---- tests ---- */
 
-/* Three lives, whatever stands before or behind it; the others are served. */
+/* It kills three incarnations, wherever it is in the queue; the other messages are processed. */
 static void test_poison(void **state)
 {
     struct world *w = *state;
-    int deaths = 0;
+    int killed = 0;
 
     w->poison = "j2";
-    while (!lives(w))
-        assert_in_range(++deaths, 1, 3);
-    assert_int_equal(deaths, 3);
+    while (!run_incarnation(w))
+        assert_in_range(++killed, 1, 3);
+    assert_int_equal(killed, 3);
     assert_done(w);
     assert_int_equal(dead(w), 1);
     assert_true(w->messages[2].dead);
 }
 
-/* A broker that goes away costs nobody his life: the store is slow, and the messages come again. */
+/* A broker that restarts costs no incarnation: the store is slow, and the messages come again. */
 static void test_restarts_of_the_broker(void **state)
 {
     struct world *w = *state;
 
     w->deaf = true;
     for (int i = 0; i < 10; i++) {
-        assert_true(lives(w));
+        assert_true(run_incarnation(w));
         feed(w, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN});
     }
     for (int i = 0; i < 10; i++) { /* before it can have survived anything */
@@ -205,13 +205,14 @@ static void test_restarts_of_the_broker(void **state)
         feed(w, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN});
     }
     w->deaf = false;
-    assert_true(lives(w));
+    assert_true(run_incarnation(w));
     assert_done(w);
     assert_int_equal(dead(w), 0);
 }
 
-/* Whoever is still there after a while has survived it: those behind it need not wait. */
-static void test_survived(void **state)
+/* An incarnation that still runs after a while has survived the message: those behind it need not
+ * wait. */
+static void test_survived_suspect(void **state)
 {
     struct world *w = *state;
 
@@ -224,55 +225,57 @@ static void test_survived(void **state)
         pass(w, 60000);
     }
     w->deaf = false;
-    assert_true(lives(w));
+    assert_true(run_incarnation(w));
     assert_done(w);
     assert_int_equal(dead(w), 0);
 }
 
-/* What was dealt with is forgotten: lives lost over it before do not count. */
-static void test_forgotten(void **state)
+/* A message that was processed is forgotten: earlier losses over it do not count. */
+static void test_processed_suspect_is_forgotten(void **state)
 {
     struct world *w = *state;
 
     for (int round = 0; round < 3; round++) {
         w->poison = "j2";
         if (round == 0)
-            assert_false(lives(w));
-        assert_false(lives(w));
-        assert_false(lives(w));
+            assert_false(run_incarnation(w));
+        assert_false(run_incarnation(w));
+        assert_false(run_incarnation(w));
         w->poison = NULL;
         assert_int_equal(dead(w), 0);
         if (round < 2)
             pass(w, 3700 * 1000); /* an hour later they do not count either */
     }
     pass(w, 3700 * 1000);
-    assert_true(lives(w));
+    assert_true(run_incarnation(w));
     assert_done(w);
     assert_int_equal(dead(w), 0);
     for (int i = 0; i < MESSAGES; i++)
-        w->messages[i].done = false; /* the broker has not had the ack */
+        w->messages[i].done = false; /* the broker has not got the acknowledgement */
     w->poison = "j2";
-    assert_false(lives(w));
-    assert_false(lives(w));
+    assert_false(run_incarnation(w));
+    assert_false(run_incarnation(w));
     w->poison = NULL;
-    assert_true(lives(w));
+    assert_true(run_incarnation(w));
     assert_int_equal(dead(w), 1); /* the third */
 }
 
-/* What another scheduler tells of a copy of a message. */
-static void other(struct world *w, const struct message *m, const char *life, const char *what)
+/* What another scheduler reports about a copy of a message. */
+static void other(struct world *w, const struct message *m, const char *incarnation,
+                  const char *what)
 {
     char digest[ID_DIGEST_LEN + 1];
     struct store_answer answer;
 
     id_digest(buf_bytes(&m->body), digest);
     simstore_call(w->store, STORE_EPOCH + w->now, false, id_partition(digest, 2), "suspect",
-                  (struct bytes[]){bytes_str(digest), bytes_str(life), bytes_str(what)}, 3,
+                  (struct bytes[]){bytes_str(digest), bytes_str(incarnation), bytes_str(what)}, 3,
                   &answer);
 }
 
-/* Three schedulers have a copy each: while two of them may live, the third does not give it up. */
-static void test_copies(void **state)
+/* Three schedulers have a copy each: while two of them may be alive, the third does not give it up.
+ * */
+static void test_copies_of_a_suspect(void **state)
 {
     struct world *w = *state;
     struct scheduler_stats stats;
@@ -290,10 +293,10 @@ static void test_copies(void **state)
     assert_done(w);
     assert_int_equal(dead(w), 0);
     scheduler_stats(w->scheduler, &stats);
-    assert_int_equal(stats.store_repeats, 0); /* it has answered each time */
+    assert_int_equal(stats.store_repeats, 0); /* the store has answered each time */
 }
 
-/* ---- life ---- */
+/* ---- setup ---- */
 
 static void message_new(struct message *out, int i)
 {
@@ -343,9 +346,11 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_poison),    TEST(test_restarts_of_the_broker),
-        TEST(test_survived),  TEST(test_copies),
-        TEST(test_forgotten),
+        TEST(test_poison),
+        TEST(test_restarts_of_the_broker),
+        TEST(test_survived_suspect),
+        TEST(test_copies_of_a_suspect),
+        TEST(test_processed_suspect_is_forgotten),
     };
 
     log_set_level((enum log_level)(LOG_ERROR + 1));

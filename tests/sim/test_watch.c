@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Watched requests: when a scheduler says that one has left its queue
+ * Watched requests: when a scheduler reports that one has left its queue
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 
 #define WAIT_MS 2000 /* of a dispatch that follows one that came back */
 
-/* The request came back as nobody took it in time: it is sent again, and may wait longer. */
+/* The request came back as no agent took it in time: it is sent again, and may wait longer. */
 static void comes_back(struct alone *w, const char *job)
 {
     CLEANUP(buf_deinit) struct buf body = {0};
@@ -53,7 +53,7 @@ static void begin_waiting(struct alone *w, const char *job, const char *actor, i
 {
     submit(w, job, actor, wait_ms);
     comes_back(w, job);
-    if (strstr(buf_str(&w->story), "look"))
+    if (strstr(buf_str(&w->story), "inspect"))
         queue(w, 1, 1);
     w->story.len = 0;
 }
@@ -73,8 +73,8 @@ static bool is_taken(struct alone *w, const char *job)
            bytes_is(simstore_field(w->store, "t0"), w->token);
 }
 
-/* Each look finds this, until the wait is over. */
-static void looks_find(struct alone *w, uint32_t messages, uint32_t consumers)
+/* Each inspection finds this, until the wait is over. */
+static void inspections_find(struct alone *w, uint32_t messages, uint32_t consumers)
 {
     for (int64_t end = w->now + WAIT_MS; w->now < end;) {
         alone_pass(w, 10);
@@ -84,7 +84,7 @@ static void looks_find(struct alone *w, uint32_t messages, uint32_t consumers)
     }
 }
 
-static void test_taken(void **state)
+static void test_request_taken(void **state)
 {
     struct alone *w = *state;
 
@@ -92,16 +92,16 @@ static void test_taken(void **state)
     alone_pass(w, 900);
     alone_expect(w, "");
     alone_pass(w, 200);
-    alone_expect(w, "look drover.task.hand");
+    alone_expect(w, "inspect drover.task.hand");
     queue(w, 0, 1);
     alone_pass(w, 300);
     alone_expect(w, "");
-    looks_find(w, 0, 1);
+    inspections_find(w, 0, 1);
     assert_true(is_taken(w, "j"));
 }
 
-/* A first dispatch costs nothing. */
-static void test_not_the_first(void **state)
+/* A first dispatch is not watched. */
+static void test_first_dispatch_is_not_watched(void **state)
 {
     struct alone *w = *state;
 
@@ -113,65 +113,65 @@ static void test_not_the_first(void **state)
     assert_false(is_taken(w, "j"));
 }
 
-/* It may be the one that is ready; there may be no queue. */
-static void test_not_taken(void **state)
+/* The request may be the message in the queue; or there may be no queue. */
+static void test_request_not_taken(void **state)
 {
     struct alone *w = *state;
 
     begin(w, "ready", "hand");
-    looks_find(w, 1, 1);
+    inspections_find(w, 1, 1);
     assert_false(is_taken(w, "ready"));
     begin(w, "none", "hand");
-    looks_find(w, 0, 0);
+    inspections_find(w, 0, 0);
     assert_false(is_taken(w, "none"));
 }
 
-/* Whoever had it may have given it back. */
-static void test_the_last_look_counts(void **state)
+/* An agent may have given it back since. */
+static void test_last_inspection_counts(void **state)
 {
     struct alone *w = *state;
 
     begin(w, "back", "hand");
     alone_pass(w, 1100);
     queue(w, 0, 1);
-    looks_find(w, 1, 1);
+    inspections_find(w, 1, 1);
     assert_false(is_taken(w, "back"));
     begin(w, "gone", "hand");
     alone_pass(w, 1100);
     queue(w, 1, 1);
-    looks_find(w, 0, 1);
+    inspections_find(w, 0, 1);
     assert_true(is_taken(w, "gone"));
 }
 
-/* By then the broker may have thrown it out of the queue. */
-static void test_too_late(void **state)
+/* The request may have expired by then. */
+static void test_inspected_too_late(void **state)
 {
     struct alone *w = *state;
 
     begin(w, "j", "hand");
     alone_pass(w, 1100);
-    alone_expect(w, "look drover.task.hand");
+    alone_expect(w, "inspect drover.task.hand");
     w->now += WAIT_MS; /* without a tick */
     queue(w, 0, 1);
     alone_pass(w, WAIT_MS);
     assert_false(is_taken(w, "j"));
 }
 
-/* What was asked before the broker had it shows nothing. */
+/* An inspection from before the broker had the request shows nothing. */
 static void test_confirmed_first(void **state)
 {
     struct alone *w = *state;
 
     begin(w, "one", "hand");
     alone_pass(w, 1100);
-    alone_expect(w, "look drover.task.hand");
+    alone_expect(w, "inspect drover.task.hand");
     begin(w, "other", "hand");
     queue(w, 0, 1);
     alone_pass(w, WAIT_MS);
     assert_false(is_taken(w, "other"));
 }
 
-/* It says nothing of the queue of another actor; each has its look. */
+/* An inspection of the queue of another actor shows nothing; each queue has its inspection. */
 static void test_another_queue(void **state)
 {
     struct alone *w = *state;
@@ -179,16 +179,16 @@ static void test_another_queue(void **state)
     begin(w, "j", "hand");
     begin(w, "k", "foot");
     alone_pass(w, 1100);
-    alone_expect(w, "look drover.task.hand");
+    alone_expect(w, "inspect drover.task.hand");
     queue(w, 0, 1);
     alone_pass(w, 10);
-    alone_expect(w, "look drover.task.foot");
+    alone_expect(w, "inspect drover.task.foot");
     alone_pass(w, WAIT_MS);
     assert_false(is_taken(w, "k"));
 }
 
 /* A broker that comes back may have lost its queues. */
-static void test_lost(void **state)
+static void test_lost_connection(void **state)
 {
     struct alone *w = *state;
 
@@ -203,8 +203,8 @@ static void test_lost(void **state)
     assert_false(is_taken(w, "j"));
 }
 
-/* Those beyond what is watched have no evidence; when others are done with, there is room again. */
-static void test_many(void **state)
+/* Requests beyond the limit are not watched; when others are finished, there is room again. */
+static void test_many_requests(void **state)
 {
     struct alone *w = *state;
     char job[16];
@@ -213,15 +213,15 @@ static void test_many(void **state)
         snprintf(job, sizeof(job), "j%d", i);
         begin(w, job, "hand");
     }
-    looks_find(w, 0, 1);
+    inspections_find(w, 0, 1);
     assert_false(is_taken(w, job));
     begin(w, "j", "hand");
-    looks_find(w, 0, 1);
+    inspections_find(w, 0, 1);
     assert_true(is_taken(w, "j"));
 }
 
 /* Requests of an actor without agents wait longer, and do not keep others from being watched. */
-static void test_many_that_wait_long(void **state)
+static void test_many_long_waits(void **state)
 {
     struct alone *w = *state;
     char job[16];
@@ -242,7 +242,8 @@ static void test_many_that_wait_long(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, alone_setup, alone_teardown)
 
-/* What was there before is no news; what comes is told a minute after it was seen. */
+/* Dead letters from before are not reported; later ones are reported a minute after they were seen.
+ * */
 static void test_dead_letters_of_others(void **state)
 {
     struct alone *w = *state;
@@ -252,7 +253,7 @@ static void test_dead_letters_of_others(void **state)
     alone_expect(w, "");
     w->letters = 7;
     alone_pass(w, ALERT_AGAIN_MS);
-    alone_expect(w, ""); /* a scheduler may have put them there, and not said so yet */
+    alone_expect(w, ""); /* a scheduler may have put them there and not reported it yet */
     alone_pass(w, ALERT_AGAIN_MS);
     alone_expect(w, "alert DEAD_LETTER");
     alone_pass(w, 2L * ALERT_AGAIN_MS);
@@ -262,7 +263,7 @@ static void test_dead_letters_of_others(void **state)
     alone_expect(w, "alert DEAD_LETTER");
 }
 
-/* Its own are told as they come, and not once more as what has come to drover.dead. */
+/* Its own dead letters are reported at once, and not again when they are seen in drover.dead. */
 static void test_dead_letters_of_its_own(void **state)
 {
     struct alone *w = *state;
@@ -275,9 +276,9 @@ static void test_dead_letters_of_its_own(void **state)
     alone_expect(w, "");
 }
 
-/* Those of one cause within a minute are one more, with their number; it does not outlast the
- * process. */
-static void test_what_waits_is_told_at_the_end(void **state)
+/* Alerts of one cause within a minute are counted; the process reports the number before it ends.
+ * */
+static void test_waiting_alerts_are_sent_at_the_end(void **state)
 {
     struct alone *w = *state;
 
@@ -294,19 +295,19 @@ static void test_what_waits_is_told_at_the_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_taken),
-        TEST(test_not_the_first),
-        TEST(test_not_taken),
-        TEST(test_the_last_look_counts),
-        TEST(test_too_late),
+        TEST(test_request_taken),
+        TEST(test_first_dispatch_is_not_watched),
+        TEST(test_request_not_taken),
+        TEST(test_last_inspection_counts),
+        TEST(test_inspected_too_late),
         TEST(test_confirmed_first),
         TEST(test_another_queue),
-        TEST(test_lost),
-        TEST(test_many),
-        TEST(test_many_that_wait_long),
+        TEST(test_lost_connection),
+        TEST(test_many_requests),
+        TEST(test_many_long_waits),
         TEST(test_dead_letters_of_others),
         TEST(test_dead_letters_of_its_own),
-        TEST(test_what_waits_is_told_at_the_end),
+        TEST(test_waiting_alerts_are_sent_at_the_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

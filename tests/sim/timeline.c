@@ -47,7 +47,7 @@ void timeline_cancel(struct timeline *t, struct event *e)
     heap_remove(&t->heap, &e->node);
 }
 
-/* By when it happens, and by what it does, wherever the program was loaded this time. */
+/* Mixes in the time and the function of an event, independently of where the program was loaded. */
 static void mix_event(struct timeline *t, const struct event *e)
 {
     timeline_mix_number(t, (uint64_t)t->now);

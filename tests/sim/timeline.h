@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Timeline: virtual time, what happens when, and the one source of chance
+ * Timeline: virtual time, the events, and the one source of chance
  *
  * Events of one moment happen in the order in which they were added, so a seed decides everything.
- * When each event happens and which it is, what processes hear, say and die of, and what the store
- * is asked and answers, is mixed into a hash; two runs of a seed must end with the same one.
- * Lines for people are made only where somebody reads them.
+ * The time and kind of each event, what processes receive, publish and die of, and the calls and
+ * answers of the store are mixed into a hash; two runs of a seed must end with the same hash. Lines
+ * for people are made only if somebody reads them.
  *
- * Memory comes from an arena that lives as long as the timeline: nothing in a small world is freed
- * one by one.
+ * Memory comes from an arena that is freed with the timeline: nothing in a small world is freed
+ * alone.
  */
 #pragma once
 
@@ -29,13 +29,13 @@ struct timeline;
 
 enum draw_kind {
     DRAW_BETWEEN, /* a number, such as a time */
-    DRAW_WAY,     /* one of several ways to go */
+    DRAW_WAY,     /* one of several ways */
     DRAW_CHANCE,  /* whether something happens, at a rate */
-    DRAW_KEEP,    /* whether to keep what need not be: it is kept */
-    DRAW_SEED,    /* of a machine's random numbers: any */
+    DRAW_KEEP,    /* whether to keep something optional: it is kept */
+    DRAW_SEED,    /* of a machine's random numbers: any number */
 };
 
-/* Known by the function that draws, and the text of what it is for. */
+/* Named by the function that draws, and the text of its purpose. */
 struct draw {
     enum draw_kind kind;
     uint64_t n;    /* outcomes, from 0 to n - 1; 0 is the least, the first, false */
@@ -43,25 +43,25 @@ struct draw {
     const char *function, *what;
 };
 
-/* Decides in place of chance. Each function but the first may be NULL. */
+/* Decides instead of chance. Each function but the first may be NULL. */
 struct decider {
     uint64_t (*draw)(struct decider *d, struct timeline *t, const struct draw *draw);
-    /* Whom or what the next draws are about. */
+    /* The subject of the next draws. */
     void (*about)(struct decider *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
-    /* In place of timeline_next(). */
+    /* Replaces timeline_next(). */
     bool (*step)(struct decider *d, struct timeline *t);
-    /* What a machine is about to hear; of an explorer. */
+    /* What a machine is about to receive; for an explorer. */
     void (*hears)(struct decider *d, uint64_t digest);
 };
 
 struct event {
     struct heap_node node;
     void (*fire)(struct event *e);
-    const int64_t *held_until; /* a stopped process hears nothing before; NULL: never held */
-    uint64_t lane;             /* an explorer keeps the order of what has the same; 0: of nothing */
-    bool eager;      /* it does not matter when it happens: an explorer lets it happen at once */
-    bool roams;      /* it is due at the latest then: an explorer lets it happen any time before */
-    uint64_t digest; /* of what it will do, for an explorer; 0: it is known by its address */
+    const int64_t *held_until; /* a stopped process gets no event before; NULL: never stopped */
+    uint64_t lane;             /* an explorer keeps the order of events of one lane; 0: no lane */
+    bool eager;      /* when it happens makes no difference: an explorer lets it happen at once */
+    bool roams;      /* an explorer lets it happen at any time until it is due */
+    uint64_t digest; /* of what it will do, for an explorer; 0: its address identifies it */
 };
 
 struct timeline {
@@ -72,37 +72,37 @@ struct timeline {
     uint64_t hash;
     uint64_t events;
     bool seen[FEATURES_];
-    FILE *trace;             /* NULL: nobody reads */
+    FILE *trace;             /* NULL: nobody reads it */
     struct decider *decider; /* NULL: chance */
 };
 
 void timeline_init(struct timeline *t, uint64_t seed, FILE *trace);
 void timeline_deinit(struct timeline *t);
 
-/* Zeroed, until timeline_deinit(). */
+/* Zeroed; valid until timeline_deinit(). */
 void *timeline_alloc(struct timeline *t, size_t len);
 const char *timeline_str(struct timeline *t, const char *s);
 
-/* @delay: ms from now; an event that is there already is moved. */
+/* @delay: ms from now; an event that was added before is moved. */
 void timeline_add(struct timeline *t, struct event *e, int64_t delay);
 void timeline_cancel(struct timeline *t, struct event *e);
 
-/* In @delay ms, which chance has drawn; where all orders are explored at any moment from now to
- * @latest ms from now, in any order among all that happens until then. */
+/* In @delay ms, which chance has drawn. When exploring: at any moment from now to @latest ms from
+ * now, in any order with the other events until then. */
 void timeline_add_roaming(struct timeline *t, struct event *e, int64_t delay, int64_t latest);
 
-/* Lets the next event happen, in order of time, or as the decider says. Return: false where there
- * is none. */
+/* Lets the next event happen, in order of time, or as the decider says. Return: false: there is
+ * none. */
 bool timeline_next(struct timeline *t);
 bool timeline_step(struct timeline *t);
 
-/* By chance, whoever decides. Return: 0 to @draw->n - 1. */
+/* By chance, whatever the decider. Return: 0 to @draw->n - 1. */
 uint64_t timeline_by_chance(struct timeline *t, const struct draw *draw);
 
 uint64_t timeline_draw_(struct timeline *t, enum draw_kind kind, uint64_t n, uint32_t rate,
                         const char *function, const char *what);
 
-/* Uniform from @least, which has no side effect, to @most, both included. */
+/* Uniform from @least, which must have no side effect, to @most, both included. */
 #define timeline_between(t, least, most)                                                           \
     ((least) + (int64_t)timeline_draw_(t, DRAW_BETWEEN, (uint64_t)((most) - (least) + 1), 0,       \
                                        __func__, #most))
@@ -114,26 +114,26 @@ uint64_t timeline_draw_(struct timeline *t, enum draw_kind kind, uint64_t n, uin
 #define timeline_chance(t, millionths)                                                             \
     ((millionths) > 0 && timeline_draw_(t, DRAW_CHANCE, 2, millionths, __func__, #millionths))
 
-/* Of something that need not be: false where it was taken back. */
+/* For something optional: false if it was taken back. */
 #define timeline_keeps(t) ((bool)timeline_draw_(t, DRAW_KEEP, 2, 0, __func__, ""))
 
 /* For the random numbers of a machine. */
 #define timeline_seed(t) timeline_draw_(t, DRAW_SEED, UINT64_MAX, 0, __func__, "")
 
-/* Whether any order of events may follow, and states are told apart by digests. */
+/* Whether any order of events may follow, and states are distinguished by digests. */
 static inline bool timeline_explored(const struct timeline *t)
 {
     return t->decider && t->decider->hears;
 }
 
-/* Whom or what the next draws are about, until this event is over; printf(). */
+/* The subject of the next draws, until this event is over; as printf(). */
 #define timeline_about(t, ...)                                                                     \
     do {                                                                                           \
         if ((t)->decider && (t)->decider->about)                                                   \
             (t)->decider->about((t)->decider, __VA_ARGS__);                                        \
     } while (0)
 
-/* Something that worlds are to show has happened in this one. */
+/* A feature has happened in this world. */
 static inline void timeline_note(struct timeline *t, enum feature feature)
 {
     t->seen[feature] = true;

@@ -7,11 +7,12 @@
 
 #include "parts.h"
 
-#define PROBE_MS 500       /* between two looks whether all is at rest */
-#define EVENTS_MAX 3000000 /* ten times those of the longest world seen; more have no end */
-#define CLOCKS_MS 100000   /* monotonic clocks begin anywhere up to here */
+#define PROBE_MS 500 /* between two checks whether all is at rest */
+#define EVENTS_MAX                                                                                 \
+    3000000              /* ten times as many as in the longest world seen; more count as endless */
+#define CLOCKS_MS 100000 /* monotonic clocks begin anywhere up to here */
 
-/* One of each kind has to be there. */
+/* At least one of each kind. */
 static uint32_t processes_count(struct world *w, const char *name, uint32_t planned)
 {
     for (uint32_t n = 1; n < planned; n++) {
@@ -59,7 +60,7 @@ static struct workflow *definition_new(const Drover__V1__Workflow *message)
     return w;
 }
 
-/* All but the first step may be missing. */
+/* All but the first step may be left out. */
 static void choose_steps(struct world *w, Drover__V1__Workflow *m, uint32_t n, const char *version)
 {
     for (size_t i = m->n_steps - 1; i > 0; i--) {
@@ -93,7 +94,7 @@ static void queues_new(struct world *w)
     w->replies = simbus_queue(w->bus, "drover.replies", false);
 }
 
-/* ---- faults stop, all comes to rest ---- */
+/* ---- the end of the faults, and rest ---- */
 
 static void on_calm(struct event *e)
 {
@@ -117,8 +118,8 @@ static void end_parked(void *ctx, const char *job)
     client_end(w, job, w->cleaning == 2);
 }
 
-/* What is parked for good is cancelled, and where an undo is parked then, killed: it has to settle
- * too. Return: false where nothing is. */
+/* Jobs that are parked for good are cancelled, and if an undo is parked then, killed: they have to
+ * settle, too. Return: false: there are none. */
 static bool clean(struct world *w)
 {
     w->cleaning++;
@@ -131,7 +132,7 @@ static void on_rest(struct world *w)
 {
     uint32_t kept = checker_kept(w->checker);
 
-    if (kept != w->kept_jobs) /* else only time has passed */
+    if (kept != w->kept_jobs) /* otherwise only time has passed */
         checker_end(w->checker);
     w->kept_jobs = kept;
     while (w->cleaning < 2)
@@ -143,7 +144,7 @@ static void on_rest(struct world *w)
         checker_left(w->checker);
 }
 
-/* An explorer asks by itself, but for L1. */
+/* An explorer checks by itself, except for L1. */
 static int64_t probe_ms(const struct world *w)
 {
     return timeline_explored(w->t) ? w->plan->settle_ms : PROBE_MS;
@@ -164,7 +165,7 @@ static void on_probe(struct event *e)
     bool rests = (w->calmed || w->script || !w->plan->lingers) && !client_is_busy(w) &&
                  checker_at_rest(w->checker);
     int64_t limit =
-        w->plan->settle_ms * (rests ? 2 : 1) + /* at rest what is settled is forgotten yet */
+        w->plan->settle_ms * (rests ? 2 : 1) + /* settled jobs still have to be forgotten */
         w->set_back;
 
     timeline_add(w->t, &w->probe, probe_ms(w));
@@ -174,9 +175,9 @@ static void on_probe(struct event *e)
         w->kept_jobs = UINT32_MAX;
     if (w->finished || w->t->now <= w->plan->faults_end + limit)
         return;
-    checker_told(w->checker);
+    checker_alerted(w->checker);
     if (rests && busy)
-        checker_fail(w->checker, "M1 %s has something in hand that it is never rid of", busy->name);
+        checker_fail(w->checker, "M1 %s never finishes what it has in progress", busy->name);
     checker_fail(w->checker, "L1 not at %s %" PRId64 " s after the last fault",
                  rests ? "an end" : "rest", limit / 1000);
 }
@@ -186,11 +187,11 @@ uint64_t world_digest(void *world)
     const struct world *w = world;
     uint64_t d = digest_number(simstore_digest(w->store), simbus_digest(w->bus));
 
-    d = digest_number(digest_number(d, clients_digest(w)), w->deeds);
+    d = digest_number(digest_number(d, clients_digest(w)), w->effects_seen);
     for (uint32_t i = 0; i < w->n_processes; i++) {
         const struct process *p = &w->processes[i];
 
-        d = digest_number(digest_number(digest_number(d, p->alive), p->life), p->heard);
+        d = digest_number(digest_number(digest_number(d, p->alive), p->incarnation), p->heard);
     }
     return digest_number(d, (uint64_t)w->cleaning);
 }
@@ -230,7 +231,7 @@ static void on_dropped(void *ctx, const struct bus_message *m, bool delivered)
     checker_dropped(w->checker, m, delivered);
 }
 
-/* ---- life ---- */
+/* ---- setup ---- */
 
 struct world *world_new(const struct world_config *config)
 {
@@ -256,7 +257,7 @@ struct world *world_new(const struct world_config *config)
     definitions_new(w);
     processes_new(w);
     for (uint32_t i = 0; i < w->n_processes; i++)
-        process_birth(&w->processes[i]);
+        process_start(&w->processes[i]);
     clients_begin(w);
     w->calm.fire = on_calm;
     w->probe.fire = on_probe;
@@ -293,7 +294,7 @@ void world_describe(struct world *w, FILE *out)
 struct world *world_free(struct world *w)
 {
     for (uint32_t i = 0; i < w->n_processes; i++) {
-        role_died(&w->processes[i]);
+        role_end(&w->processes[i]);
         effects_deinit(&w->processes[i].out);
     }
     for (uint32_t i = 0; i < w->plan->n_definitions; i++) {

@@ -3,9 +3,9 @@
  * World: schedulers, agents, supervisors and clients over one simulated store and bus
  *
  * The machines are the production ones. The world gives them their events, performs their effects
- * in order, and lets them die before or after each single one: a machine is freed, and a new one
- * takes its place later. Everything is decided by the plan and the timeline's chance; the checker
- * looks at every step.
+ * in order, and lets them die before or after each effect: a machine is freed, and a new one takes
+ * its place later. The plan and the timeline's chance decide everything. The checker checks every
+ * step.
  */
 #pragma once
 
@@ -34,15 +34,15 @@ enum world_verdict {
     WORLD_KILLS,  /* the process dies right before this */
     WORLD_CUTS,   /* it loses its connection to the broker right before this */
     WORLD_ALARMS, /* the broker raises an alarm right before this */
-    WORLD_WIPES,  /* ... loses all that it had */
-    /* of a handler that starts: */
-    WORLD_HANGS,  /* it will not end by itself */
+    WORLD_WIPES,  /* the broker loses all its data right before this */
+    /* for a handler that starts: */
+    WORLD_HANGS,  /* it does not end by itself */
     WORLD_FAILS,  /* it fails, and may be tried again */
     WORLD_BREAKS, /* it fails for good */
     WORLD_STALLS, /* its agent stands still until long after the lease */
 };
 
-/* What a narrative decides instead of chance, before each effect: @what is its line in a trace,
+/* The decision of a narrative before each effect, instead of chance. @what is its line in a trace,
  * such as "store call=submit job=j1", "publish to=drover.reply.a0 type=Replies job=j1 step=s0
  * attempt=1", "ack", "start job=j1 step=s0 attempt=1"; or "idle". */
 typedef enum world_verdict world_script(void *ctx, const char *process, const char *what);
@@ -57,11 +57,11 @@ struct world_config {
 
 struct world *world_new(const struct world_config *config);
 
-/* Runs until all is at rest, something is violated, or time is up. */
+/* Runs until all is at rest, an invariant is violated, or the time is up. */
 void world_run(struct world *w, struct world_result *out);
 
-/* All of it: makes a world, runs it to its end, and frees it. Where something was violated and
- * somebody reads, what has not come to rest is told, too. */
+/* Makes a world, runs it to its end, and frees it. After a violation it prints what has not come to
+ * rest, if there is a trace. */
 void world_play(const struct world_config *config, struct world_result *out);
 
 /* For an explorer; see explore.h. */

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Wrong clients: what nobody should send
+ * Wrong clients: invalid messages
  *
- * Another job under an id that is taken, what is no message at all, and messages that want
- * something. Whoever can be told is told so; what cannot be read is put aside.
+ * Another job under an id that is taken, bodies that are no message, and messages that lack
+ * something. A sender that can be told is told; a message that cannot be decoded becomes a dead
+ * letter.
  */
 #include "parts.h"
 
@@ -11,7 +12,7 @@
 
 #include "model/wire.h"
 
-#define LATER_MS 5000 /* than its first Submit, at most */
+#define LATER_MS 5000 /* after its first Submit, at most */
 
 struct wrong {
     struct event event;
@@ -45,7 +46,7 @@ static void publish(struct client_job *job, bool submit, struct bytes body)
                     0);
 }
 
-/* The same, but for what it carries. */
+/* The same Submit with other content. */
 static void send_taken(struct world *w, struct client_job *job)
 {
     CLEANUP(wire_free) struct wire_message m = {0};
@@ -58,7 +59,7 @@ static void send_taken(struct world *w, struct client_job *job)
     publish(job, true, pack(w, m.base));
 }
 
-/* The beginning of a Submit, or of what never was one. */
+/* The beginning of a Submit, or another body that cannot be decoded. */
 static void send_no_message(struct world *w, struct client_job *job)
 {
     CLEANUP(wire_free) struct wire_message m = {0};
@@ -72,7 +73,7 @@ static void send_no_message(struct world *w, struct client_job *job)
     publish(job, true, body);
 }
 
-/* Of no job that there is: neither a workflow nor a definition. */
+/* A job without a workflow and without a definition. */
 static void send_bad_submit(struct world *w, struct client_job *job)
 {
     Drover__V1__Submit m = DROVER__V1__SUBMIT__INIT;
@@ -82,7 +83,7 @@ static void send_bad_submit(struct world *w, struct client_job *job)
     publish(job, true, pack(w, &m.base));
 }
 
-/* Without saying to what. */
+/* A Control without a command. */
 static void send_bad_control(struct world *w, struct client_job *job)
 {
     Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
@@ -113,8 +114,8 @@ static void on_wrong(struct event *e)
     senders[wrong->kind](w, job);
 }
 
-/* An id is taken for as long as its job is there: not where the store may lose it, or soon forgets
- * it. */
+/* Whether ids stay taken as long as this matters: not if the store may lose jobs, or soon forgets
+ * them. */
 static bool ids_stay(const struct plan *plan)
 {
     return plan->faults.rollback == 0 && plan->retention_ms > plan->settle_ms;
@@ -135,7 +136,7 @@ void wrong_begin(struct client_job *job, int64_t when)
     }
 }
 
-/* ---- what is answered ---- */
+/* ---- answers ---- */
 
 bool wrong_receipt(struct world *w, const Drover__V1__Receipt *m)
 {

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes an exploit of a program harder is in it, as read from the ELF file
+"""Checks in the ELF file that a program was built with the hardening that makes exploits harder.
 
     hardened.py PROGRAM...
-    hardened.py --lacking N PROGRAM    that has nothing of it: to show that each of the N checks can fail
+    hardened.py --lacking N PROGRAM    a program without hardening: each of the N checks must fail
 
-Exits with 0 where all is there, 1 where something is missing, which it names, 99 where it cannot tell.
+Exits with 0 if nothing is missing, with 1 if something is missing, which it names, and with 99 if
+it cannot tell.
 """
 
 import os
@@ -12,15 +13,16 @@ import re
 import subprocess
 import sys
 
-LANDINGS = 50  # functions that begin with endbr64, at least: each that can be called by its address does
+LANDINGS = 50  # functions that begin with endbr64, at least
 
 
 def output_of(*command):
-    return subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True,
+                          env={**os.environ, "LC_ALL": "C"}).stdout
 
 
 def missing(program):
-    """Yields what is missing."""
+    """Yields the name of each protection that the program lacks."""
     header = output_of("readelf", "-hW", program)
     segments = output_of("readelf", "-lW", program)
     dynamic = output_of("readelf", "-dW", program)

@@ -68,7 +68,7 @@ void *__wrap_realloc(void *p, size_t size)
 
 void *__wrap_reallocarray(void *p, size_t n, size_t size)
 {
-    return __wrap_realloc(p, n * size); /* tests do not ask for more than there is */
+    return __wrap_realloc(p, n * size); /* tests do not ask for sizes that overflow */
 }
 
 char *__wrap_strdup(const char *s)
@@ -91,7 +91,7 @@ static void release(void *unused, void *p)
     __wrap_free(p);
 }
 
-/* Who frees with the library's own function does so unseen. */
+/* An allocator of the caller frees with the library's own function, which is not counted. */
 void __wrap_protobuf_c_message_free_unpacked(ProtobufCMessage *m, ProtobufCAllocator *allocator)
 {
     static ProtobufCAllocator counted = {.free = release};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Holds all of base, model and the machines: that it links, and what it then needs, is the test
+ * Links all of base, model and the machines. pure_link.py checks that this works, and what the
+ * program then needs.
  */
 int main(void)
 {

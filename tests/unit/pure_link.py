@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails where what was built to be pure reaches outside.
+"""Fails if code that is meant to be pure uses the world outside.
 
     pure_link.py PROGRAM [ARCHIVE...]
 
-The program must need no library that talks to the world. The archives (model, machines) must call
-no function that opens, waits, tells the time or draws random numbers, by whatever declaration.
-Exit code 99, an error for Meson rather than a failure, where that cannot be told.
+The program must need no library that reads clocks, files or sockets. The archives (model, machines)
+must call no function that opens, waits, tells the time or draws random numbers, however it is
+declared. Exits with 99, which Meson shows as an error and not as a failure, if it cannot tell.
 """
 
 import re
@@ -21,8 +21,8 @@ FUNCTIONS = set(
     popen ppoll pread printf putchar puts pwrite read recv recvfrom recvmsg select send sendmsg
     sendto socket vfprintf vprintf write writev
 
-    clock clock_gettime clock_nanosleep gettimeofday nanosleep sleep time timerfd_create timespec_get
-    usleep clock_monotonic_ms clock_unix_ms
+    clock clock_gettime clock_nanosleep gettimeofday nanosleep sleep time timerfd_create
+    timespec_get usleep clock_monotonic_ms clock_unix_ms
 
     arc4random drand48 getentropy getrandom lrand48 rand random
     nonces_seed_system rng_seed_system
@@ -46,7 +46,8 @@ def needed(program):
 
 
 def called(archive):
-    """The functions that an archive leaves to others, without the wrapping of _FORTIFY_SOURCE."""
+    """The functions that an archive calls but does not define, without the _FORTIFY_SOURCE
+    wrapping."""
     symbols = re.findall(r" U (\w+)", output_of("nm", "-u", archive))
     if not symbols:
         raise ValueError(f"{archive}: calls nothing at all")

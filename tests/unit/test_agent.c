@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The agent by narrative: what happens, in virtual time, and what it does about it, as text
+ * The agent as narratives: what happens in virtual time, and what the agent does then, as text
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,20 +28,19 @@ struct world {
     const struct agent_run *runs[RUNS_MAX]; /* started and not done */
     uint64_t open[OPEN_MAX];                /* publishes without an outcome, oldest first */
     size_t n_open;
-    bool mandatory;   /* the last */
-    bool redelivered; /* what is delivered from now on */
+    bool mandatory;   /* of the last publish */
+    bool redelivered; /* of what is delivered from now on */
     bool resent;
-    const char *queue; /* the actor whose queue gives what is delivered from now on; NULL: any, and
-                          nobody hears by which exchange its replies go */
-    const char *properties; /* token of the request that they name, from now on; NULL: none */
-    bool evidence;          /* is told; else the broker takes it at once, and nobody hears of it */
+    const char *queue;      /* whose queue delivers from now on; NULL: no exchange in the story */
+    const char *properties; /* token in the properties of deliveries from now on */
+    bool evidence;          /* show Progress in the story; else confirm it at once */
     uint64_t taken[8];      /* such publishes */
     size_t n_taken;
 };
 
 /* One request of a delivery. */
 struct ask {
-    const char *step; /* its token too, unless that is given */
+    const char *step; /* also its token, unless one is given */
     int64_t lock;
     int64_t heartbeat;
     const char *token;
@@ -106,7 +105,7 @@ static void tell_replies(struct world *w, const struct bus_message *m)
     wire_free(&message);
 }
 
-/* Progress that asks for no answer. */
+/* Progress that does not ask for an answer. */
 static bool is_evidence(const struct bus_message *m)
 {
     return wire_reply_actor(m->exchange) && !m->mandatory && !m->reply_to;
@@ -187,7 +186,7 @@ static void step(struct world *w, struct agent_event event)
                     .type = AGENT_OUTCOME, .id = w->taken[--w->n_taken], .outcome = BUS_CONFIRMED});
 }
 
-/* Time passes; the agent is asked when it wants to be. */
+/* Lets time pass until @when; calls the agent whenever it has asked to be called. */
 static void until(struct world *w, int64_t when)
 {
     while (w->next <= when) {
@@ -310,7 +309,7 @@ static void fail_as(struct world *w, const char *name, const char *class,
     done(w, name, &(struct agent_result){.class = class, .message = "", .verdict = verdict});
 }
 
-/* Busy, and asks to be left alone for a while. */
+/* A failure that asks to be tried again after a while. */
 static void fail_asking(struct world *w, const char *name, int64_t retry_after)
 {
     done(w, name,
@@ -320,7 +319,7 @@ static void fail_asking(struct world *w, const char *name, int64_t retry_after)
                                 .retry_after_ms = retry_after});
 }
 
-/* The outcome of the oldest publish without one. */
+/* Gives the oldest publish without an outcome this one. */
 static void outcome(struct world *w, enum bus_outcome what)
 {
     uint64_t id = w->open[0];
@@ -337,7 +336,7 @@ static void all_confirmed(struct world *w)
         outcome(w, BUS_CONFIRMED);
 }
 
-/* ---- life ---- */
+/* ---- setup ---- */
 
 static int setup(void **state)
 {
@@ -371,7 +370,7 @@ static int teardown(void **state)
 
 /* ---- the tests ---- */
 
-static void test_happy_run(void **state)
+static void test_replies_and_acknowledges(void **state)
 {
     struct world *w = *state;
     struct agent_stats stats;
@@ -397,7 +396,7 @@ static void test_happy_run(void **state)
     assert_int_equal(stats.running, 0);
 }
 
-static void test_answered_in_kind(void **state)
+static void test_replies_in_the_format_of_the_request(void **state)
 {
     struct world *w = *state;
 
@@ -421,7 +420,7 @@ static void test_failure_is_reported(void **state)
     expect(w, "0: start a\n0: start b\n0: reply a!EXIT_1 b!EXIT_65(permanent)\n0: ack 1\n");
 }
 
-static void test_deadline_is_silence(void **state)
+static void test_no_reply_after_the_deadline(void **state)
 {
     struct world *w = *state;
     struct agent_stats stats;
@@ -440,8 +439,9 @@ static void test_deadline_is_silence(void **state)
     assert_int_equal(stats.succeeded, 0);
 }
 
-/* Done just in time, but the loop was slow: what counts is when it can be said. */
-static void test_no_reply_past_the_lease(void **state)
+/* The handler was done in time, but the loop was slow: the time at which the reply can be sent
+ * counts. */
+static void test_no_reply_after_the_lease(void **state)
 {
     struct world *w = *state;
 
@@ -456,7 +456,7 @@ static void test_no_reply_past_the_lease(void **state)
     expect(w, "1000: ack 1\n");
 }
 
-/* The bus could not send in time for one: the others go again. */
+/* The bus could not send one reply in time: the agent publishes the other replies again. */
 static void test_expired_publish(void **state)
 {
     struct world *w = *state;
@@ -484,7 +484,7 @@ static void test_retries_within_the_lease(void **state)
     until(w, 200);
     expect(w, "0: start a\n150: start a again\n");
     fail_as(w, "a", "BUSY", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
-    until(w, 400); /* twice as long each time */
+    until(w, 400); /* the pause doubles */
     expect(w, "400: start a again\n");
     fail_as(w, "a", "LAST", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
     turn_ends(w);
@@ -501,9 +501,8 @@ static void test_headers(void **state)
     expect(w, "0: start a\n0: reply a=x of trace 00-1-2-01\n");
 }
 
-/* The loop was slow, and the time for another try is over with the lease: there is nothing to say.
- */
-static void test_no_retry_past_the_lease(void **state)
+/* The loop was slow and the lease is over: no try is left, and the agent replies nothing. */
+static void test_no_retry_after_the_lease(void **state)
 {
     struct world *w = *state;
 
@@ -514,13 +513,13 @@ static void test_no_retry_past_the_lease(void **state)
     expect(w, "0: start a\n1000: ack 1\n");
 }
 
-/* Between two tries the store gives it up: the error that is known is told. */
+/* The agent is cut off between two tries: it replies with the error that it knows. */
 static void test_cut_off_between_tries(void **state)
 {
     struct world *w = *state;
 
     deliver(w, 1, {.step = "a", .lock = 5000, .heartbeat = 100, .actor = "retrying"});
-    outcome(w, BUS_CONFIRMED); /* the first Progress; no other one gets through */
+    outcome(w, BUS_CONFIRMED); /* the first Progress; no later one is confirmed */
     fail_asking(w, "a", 500);
     buf_clear(&w->story);
     until(w, 299);
@@ -529,8 +528,8 @@ static void test_cut_off_between_tries(void **state)
     expect(w, "300: reply a!BUSY+500\n");
 }
 
-/* Of what was delivered or sent before, another run may be at work, or have been. */
-static void test_repeated(void **state)
+/* A request that was delivered or sent before may have another run. */
+static void test_redelivered_or_sent_before(void **state)
 {
     struct world *w = *state;
 
@@ -549,40 +548,40 @@ static void test_repeated(void **state)
     expect(w, "20: start c repeated\n20: start d\n");
 }
 
-/* Each by itself, acknowledged before it is read: what kills us takes none of the others along. */
+/* The agent handles one suspect at a time and acknowledges it before it reads it: if the suspect
+ * kills the process, no other suspect is lost. */
 static void test_suspects(void **state)
 {
     struct world *w = *state;
     struct agent_stats stats;
 
-    deliver(w, 1, {.step = "fresh", .lock = 5000});
+    deliver(w, 1, {.step = "first", .lock = 5000});
     w->redelivered = true;
     deliver(w, 2, {.step = "a", .lock = 5000});
     deliver(w, 3, {.step = "b", .lock = 5000});
     deliver_body(w, 4, AGENT_REQUESTS, bytes_str("\xff"));
     deliver(w, 5, {.step = "c", .lock = 5000});
     until(w, 19);
-    expect(w, "0: start fresh\n0: ack 2\n");
+    expect(w, "0: start first\n0: ack 2\n");
     until(w, 30);
     succeed(w, "a", "x");
     turn_ends(w);
     expect(w, "20: start a repeated\n30: reply a=x\n");
-    outcome(w, BUS_CONFIRMED); /* that one is done with */
+    outcome(w, BUS_CONFIRMED); /* the run of a is finished */
     until(w, 149);
-    expect(w, "30: ack 3\n50: start b repeated\n"); /* this one takes its time, but we live */
-    succeed(w, "fresh", "y");
+    expect(w, "30: ack 3\n50: start b repeated\n"); /* b runs for long, but the process survives */
+    succeed(w, "first", "y");
     until(w, 170);
     assert_non_null(strstr(buf_str(&w->story), "150: ack 4\n170: dead letter: MALFORMED"));
-    all_confirmed(w); /* what is put aside is no attempt: nothing is acknowledged twice */
+    all_confirmed(w); /* nothing is acknowledged twice */
     assert_null(strstr(buf_str(&w->story), "170: ack 4\n"));
     assert_non_null(strstr(buf_str(&w->story), "170: ack 5\n"));
     agent_stats(w->agent, &stats);
     assert_int_equal(stats.suspects, 4);
 }
 
-/* For a slot they wait unread, where another agent may have them yet. */
-/* It may kill us as soon as it is read: before the broker has no copy any more there is evidence,
- * by what its properties tell. */
+/* The agent sends Progress for a suspect, by the token in its properties, before it acknowledges
+ * and reads it: if the suspect kills the process, the store has evidence. */
 static void test_evidence_of_a_suspect(void **state)
 {
     struct world *w = *state;
@@ -602,8 +601,8 @@ static void test_evidence_of_a_suspect(void **state)
     expect(w, "420: requeue 2\n");
 }
 
-/* One that was told of is answered, as it is not to be begun; the others go back. */
-static void test_a_suspect_at_the_end(void **state)
+/* A draining agent answers the suspect that it has sent Progress for, and gives back the others. */
+static void test_reported_suspect_while_draining(void **state)
 {
     struct world *w = *state;
 
@@ -644,7 +643,7 @@ static void test_suspects_without_a_slot(void **state)
     assert_true(agent_idle(w->agent));
 }
 
-/* Acknowledged, it is ours to answer, also on the way out. */
+/* A suspect that was acknowledged is answered, also while the agent drains. */
 static void test_suspect_while_draining(void **state)
 {
     struct world *w = *state;
@@ -658,7 +657,7 @@ static void test_suspect_while_draining(void **state)
     assert_true(agent_idle(w->agent));
 }
 
-/* Only the connection was lost: what is at work goes on, and what is answered is answered. */
+/* Only the connection was lost: runs go on, and replies that were sent count. */
 static void test_redelivered_to_the_same_process(void **state)
 {
     struct world *w = *state;
@@ -669,7 +668,7 @@ static void test_redelivered_to_the_same_process(void **state)
     succeed(w, "a", "x");
     turn_ends(w);
     outcome(w, BUS_CONFIRMED);
-    expect(w, "0: start a\n0: start b\n0: reply a=x\n0: ack 1\n"); /* which does not get there */
+    expect(w, "0: start a\n0: start b\n0: reply a=x\n0: ack 1\n"); /* a=x is lost */
     w->redelivered = true;
     deliver(w, 3, {.step = "a", .lock = 5000});
     deliver(w, 4, {.step = "b", .lock = 5000});
@@ -685,7 +684,7 @@ static void test_redelivered_to_the_same_process(void **state)
     assert_true(agent_idle(w->agent));
 }
 
-/* Whoever failed may ask for time; what does not fit the lease any more is for the scheduler. */
+/* A failure may ask for a pause. A pause that does not fit the lease is left to the scheduler. */
 static void test_retry_when_it_was_asked_for(void **state)
 {
     struct world *w = *state;
@@ -699,7 +698,7 @@ static void test_retry_when_it_was_asked_for(void **state)
     expect(w, "300: reply a!BUSY+800\n");
 }
 
-/* A slot is not kept for a service that wants to be left alone for long. */
+/* The agent does not keep a slot for a service that asks for a long pause. */
 static void test_no_retry_after_a_long_pause(void **state)
 {
     struct world *w = *state;
@@ -713,8 +712,8 @@ static void test_no_retry_after_a_long_pause(void **state)
     expect(w, "10000: reply a!BUSY+10001\n");
 }
 
-/* A breaker that opened meanwhile does not undo the failure: that is reported, and counts. */
-static void test_put_off_after_a_failure(void **state)
+/* The breaker opened after a failure: the agent reports that failure, and it counts. */
+static void test_failure_before_the_breaker_opened(void **state)
 {
     struct world *w = *state;
     struct agent_result open = {.class = "OPEN",
@@ -730,7 +729,7 @@ static void test_put_off_after_a_failure(void **state)
     turn_ends(w);
     expect(w, "100: reply a!BUSY+5000\n");
 
-    deliver(w, 2, {.step = "b", .lock = 1000, .actor = "retrying"}); /* put off at once */
+    deliver(w, 2, {.step = "b", .lock = 1000, .actor = "retrying"}); /* deferred at once */
     done(w, "b", &open);
     until(w, 101);
     expect(w, "100: start b\n101: reply b!OPEN(deferred)+5000\n");
@@ -744,7 +743,7 @@ static void test_put_off_after_a_failure(void **state)
     expect(w, "101: start c\n401: start c again\n401: reply c!BUSY+10\n");
 }
 
-static void test_no_retry_of_what_cannot_help(void **state)
+static void test_no_retry_of_other_verdicts(void **state)
 {
     struct world *w = *state;
 
@@ -756,7 +755,7 @@ static void test_no_retry_of_what_cannot_help(void **state)
     expect(w, "0: start a\n0: start b\n0: reply a!BAD(permanent) b!OPEN(deferred)\n");
 }
 
-/* The first try took half of the lease: another one would be cut off. */
+/* The first try took half of the lease: a second try would not end in time. */
 static void test_no_retry_without_time(void **state)
 {
     struct world *w = *state;
@@ -815,7 +814,7 @@ static void test_waiting_for_a_slot(void **state)
     expect(w, "2000: reply a=x\n5000: stop b\n5000: stop d\n");
 }
 
-/* Another agent may have a slot: it comes back for that, and soon. */
+/* The agent defers the rest of a batch soon: another agent may have a free slot. */
 static void test_batch_without_a_slot(void **state)
 {
     struct world *w = *state;
@@ -835,7 +834,7 @@ static void test_batch_without_a_slot(void **state)
     expect(w, "200: reply a=x b=y\n200: ack 1\n");
 }
 
-/* Short work goes through a slot one behind the other. */
+/* Short requests of a batch share a slot one after the other. */
 static void test_batch_takes_turns(void **state)
 {
     struct world *w = *state;
@@ -849,8 +848,8 @@ static void test_batch_takes_turns(void **state)
     expect(w, "0: start a\n0: start b\n40: start c\n40: start d\n40: reply a=x b=y\n");
 }
 
-/* The broker counts one message where two slots are taken, and would send more. */
-static void test_batch_that_stays(void **state)
+/* The broker counts one message although it occupies two slots, and would send more. */
+static void test_batch_that_occupies_all_slots(void **state)
 {
     struct world *w = *state;
 
@@ -865,8 +864,8 @@ static void test_batch_that_stays(void **state)
     expect(w, "150: consume\n150: reply a=x\n");
 }
 
-/* As long as slots come free the others have their turn. */
-static void test_batch_moves_on(void **state)
+/* As long as slots become free, the other requests of the batch get their turn. */
+static void test_batch_whose_slots_become_free(void **state)
 {
     struct world *w = *state;
 
@@ -881,7 +880,8 @@ static void test_batch_moves_on(void **state)
     expect(w, "190: pause\n190: requeue 3\n");
 }
 
-/* What is done of a message is not to come again with what is not. */
+/* A draining agent defers the requests of a batch that have not begun: otherwise the requests that
+ * are done would be delivered again with them. */
 static void test_batch_while_draining(void **state)
 {
     struct world *w = *state;
@@ -903,8 +903,8 @@ static void test_batch_while_draining(void **state)
     assert_true(agent_idle(w->agent));
 }
 
-/* What its share of the slots can begin at once. */
-static void test_what_it_takes_at_once(void **state)
+/* A reply says how many requests of its actor this agent can begin at once. */
+static void test_capacity_in_replies(void **state)
 {
     static const struct agent_actor actors[] = {
         {.name = "short", .batch = 8}, {.name = "wide", .batch = 2}, {.name = "plain"}};
@@ -926,8 +926,8 @@ static void test_what_it_takes_at_once(void **state)
               "0: reply a=x takes 3 b=y takes 2 c!E(permanent)\n");
 }
 
-/* Replies, Progress too, go by the exchange of the actor whose queue gave the request: the broker
- * lets this agent publish to no other, and the scheduler compares. */
+/* Replies and Progress go by the exchange of the actor whose queue delivered the request: the
+ * broker lets this agent publish to no other exchange, and the scheduler compares the two. */
 static void test_replies_go_by_their_actor(void **state)
 {
     struct world *w = *state;
@@ -944,11 +944,9 @@ static void test_replies_go_by_their_actor(void **state)
               "0: by retrying reply b=y\n");
 }
 
-/* The process stood still for the whole of a lease: its slot comes free before anybody asks for the
- * time. */
-/* Nobody has begun it, and the broker hears that: it goes back, once, so that nothing goes round.
- */
-static void test_no_start_past_the_lease(void **state)
+/* The process stood still until the lease of a waiting request was over. No handler has begun it:
+ * the agent gives it back, once, so that it does not go back and forth. */
+static void test_no_start_after_the_lease(void **state)
 {
     struct world *w = *state;
     struct agent_stats stats;
@@ -971,8 +969,9 @@ static void test_no_start_past_the_lease(void **state)
     assert_int_equal(stats.silent, 1);
 }
 
-/* Work that lasts is told of once, with its age, so that its death counts and shows early; until
- * the broker has taken that. What is short costs no message. */
+/* The agent sends Progress for a long run once, with the age of the run, so that a crash counts as
+ * an expiry and is seen early. It repeats the Progress until the broker has taken it. Short runs
+ * cost no message. */
 static void test_evidence(void **state)
 {
     struct world *w = *state;
@@ -1041,7 +1040,7 @@ static void test_one_bad_among_good(void **state)
     expect(w, "0: reply a=x c=z\n0: ack 1\n");
 }
 
-/* The dead letter says what is wrong with the first of them. */
+/* The dead letter describes the first bad request. */
 static void test_two_bad_among_good(void **state)
 {
     struct world *w = *state;
@@ -1052,7 +1051,7 @@ static void test_two_bad_among_good(void **state)
            "0: dead letter: INVALID requests[0].lock_ms must be 1 to 2592000000 ms\n0: start b\n");
 }
 
-static void test_nothing_good(void **state)
+static void test_no_good_request(void **state)
 {
     struct world *w = *state;
     struct bus_delivery oversize = {
@@ -1093,7 +1092,7 @@ static void test_heartbeats(void **state)
     step(w, progress);
     until(w, 600);
     expect(w, "600: progress a 0.50 half?way\n");
-    progress.progress.fraction = 7; /* a handler that cannot count */
+    progress.progress.fraction = 7; /* out of range */
     progress.progress.note = "";
     step(w, progress);
     until(w, 900);
@@ -1104,7 +1103,7 @@ static void test_heartbeats(void **state)
     expect(w, "1199: reply a=x\n");
 }
 
-/* No scheduler asks for such a one. */
+/* No scheduler asks for this. */
 static void test_heartbeat_beyond_the_lease(void **state)
 {
     struct world *w = *state;
@@ -1119,7 +1118,7 @@ static void test_heartbeat_beyond_the_lease(void **state)
     expect(w, "1009: reply a=x\n");
 }
 
-/* The broker is away, or reads nothing: soon the store will give the step to somebody else. */
+/* The broker is away or reads nothing: the store will soon give the step to another dispatch. */
 static void test_cut_off(void **state)
 {
     struct world *w = *state;
@@ -1129,7 +1128,7 @@ static void test_cut_off(void **state)
             {.step = "b", .lock = 1000, .heartbeat = 300});
     all_confirmed(w);
     until(w, 310);
-    outcome(w, BUS_CONFIRMED); /* of a, sent at 300; of b only the first one was */
+    outcome(w, BUS_CONFIRMED); /* of a, sent at 300; for b only the first was confirmed */
     buf_clear(&w->story);
     until(w, 900);
     expect(w, "600: progress a -1.00 \n600: progress b -1.00 \n"
@@ -1145,13 +1144,13 @@ static void test_cut_off(void **state)
     agent_stats(w->agent, &stats);
     assert_int_equal(stats.cut_off, 2);
     assert_int_equal(stats.stopped, 0);
-    outcome(w, BUS_EXPIRED); /* the Progress of what has ended */
+    outcome(w, BUS_EXPIRED); /* the Progress of b, which has ended */
     outcome(w, BUS_CONFIRMED);
     expect(w, "");
 }
 
-/* Where none got through the store still waits for all of the lease, and so does the agent. */
-static void test_never_renewed(void **state)
+/* If no Progress was confirmed the store waits for the whole lease, and so does the agent. */
+static void test_no_progress_confirmed(void **state)
 {
     struct world *w = *state;
 
@@ -1168,7 +1167,7 @@ static void test_never_renewed(void **state)
     expect(w, "2000: ack 1\n");
 }
 
-static void test_unwanted_is_stopped(void **state)
+static void test_unwanted_run_is_stopped(void **state)
 {
     struct world *w = *state;
     struct agent_stats stats;
@@ -1212,7 +1211,7 @@ static void test_drain(void **state)
     step(w, (struct agent_event){.type = AGENT_DRAIN});
     turn_ends(w);
     expect(w, "0: requeue 2\n0: requeue 3\n0: reply b!BUSY\n");
-    deliver(w, 4, {.step = "d", .lock = 5000}); /* it was on its way */
+    deliver(w, 4, {.step = "d", .lock = 5000}); /* the broker had sent it before */
     outcome(w, BUS_CONFIRMED);
     expect(w, "0: requeue 4\n");
     assert_false(agent_idle(w->agent));
@@ -1232,9 +1231,9 @@ static void test_early_ack(void **state)
     deliver(w, 1, {.step = "a", .lock = 4999, .actor = "early"});
     deliver(w, 2, {.step = "b", .lock = 5000, .actor = "early"});
     until(w, 1249);
-    expect(w, "0: start a\n0: start b\n"); /* until then the broker would deliver it again */
+    expect(w, "0: start a\n0: start b\n"); /* not yet acknowledged: it may be delivered again */
     until(w, 1250);
-    expect(w, "1250: ack 2\n"); /* there is evidence */
+    expect(w, "1250: ack 2\n"); /* the store has evidence */
     deliver(w, 3, {.step = "b", .lock = 5000, .actor = "early"});
     expect(w, "1250: ack 3\n");
     assert_false(agent_idle(w->agent));
@@ -1246,8 +1245,9 @@ static void test_early_ack(void **state)
     assert_true(agent_idle(w->agent));
 }
 
-/* What finds all slots taken by runs that the broker knows nothing of is for other agents. */
-static void test_no_hoarding(void **state)
+/* If runs that the broker does not count occupy all slots, the agent leaves new requests to others.
+ * */
+static void test_requests_are_left_to_other_agents(void **state)
 {
     struct world *w = *state;
     struct agent_stats stats;
@@ -1257,20 +1257,20 @@ static void test_no_hoarding(void **state)
     until(w, 10000);
     deliver(w, 2, {.step = "c", .lock = 50000});
     until(w, 10050);
-    deliver(w, 3, {.step = "c", .lock = 50000}); /* that it comes later puts nothing off */
+    deliver(w, 3, {.step = "c", .lock = 50000}); /* a later request does not delay the pause */
     until(w, 10099);
     expect(w, "0: start a\n0: start b\n10000: ack 1\n");
     until(w, 10100);
     expect(w, "10100: pause\n10100: requeue 2\n10100: requeue 3\n");
-    deliver(w, 4, {.step = "d", .lock = 50000}); /* it was on its way */
+    deliver(w, 4, {.step = "d", .lock = 50000}); /* the broker had sent it before */
     w->redelivered = true;
-    deliver(w, 5, {.step = "e", .lock = 50000}); /* this one, too */
+    deliver(w, 5, {.step = "e", .lock = 50000}); /* the broker had sent it before */
     deliver(w, 6, {.step = "f", .lock = 50000}, {.step = "g", .lock = 50000});
     expect(w, "10100: requeue 4\n10100: requeue 5\n10100: requeue 6\n");
     until(w, 15000);
     succeed(w, "a", "x");
     expect(w, "15000: consume\n");
-    deliver(w, 7, {.step = "c", .lock = 50000}); /* it was here before, and is no worse for that */
+    deliver(w, 7, {.step = "c", .lock = 50000}); /* given back before: no suspect */
     turn_ends(w);
     expect(w, "15000: start c repeated\n15000: reply a=x\n");
     agent_stats(w->agent, &stats);
@@ -1278,8 +1278,8 @@ static void test_no_hoarding(void **state)
     assert_int_equal(stats.requeued, 5);
 }
 
-/* Short work makes room by itself; and where the broker counts each run it sends no more. */
-static void test_no_pause_for_a_moment(void **state)
+/* Short runs free their slots soon, and a broker that counts each run sends no more: no pause. */
+static void test_no_pause_for_short_runs(void **state)
 {
     struct world *w = *state;
 
@@ -1346,7 +1346,7 @@ static void test_batches_are_bounded(void **state)
     free(data);
 }
 
-static void test_strange_text(void **state)
+static void test_text_that_is_not_printable(void **state)
 {
     struct world *w = *state;
     struct agent_result result = {
@@ -1363,7 +1363,7 @@ static void test_strange_text(void **state)
     expect(w, "0: start a\n0: reply a!A?B?C?\n");
 }
 
-/* Cut where it is too long, never within a character. */
+/* A text that is too long is cut, never within a character. */
 static void test_long_text(void **state)
 {
     struct world *w = *state;
@@ -1380,8 +1380,8 @@ static void test_long_text(void **state)
     expect(w, buf_str(&said));
 }
 
-/* Stopped before the end of the lease, there is time to say so. */
-static void test_margin(void **state)
+/* A handler that is stopped before the end of the lease leaves time for the reply. */
+static void test_stop_leaves_time_for_the_reply(void **state)
 {
     struct agent_config config = {.name = "tester", .concurrency = 1, .reply_margin_ms = 200};
     struct world *w = *state;
@@ -1403,57 +1403,57 @@ static void test_margin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_happy_run),
-        TEST(test_answered_in_kind),
+        TEST(test_replies_and_acknowledges),
+        TEST(test_replies_in_the_format_of_the_request),
         TEST(test_failure_is_reported),
-        TEST(test_deadline_is_silence),
-        TEST(test_no_reply_past_the_lease),
+        TEST(test_no_reply_after_the_deadline),
+        TEST(test_no_reply_after_the_lease),
         TEST(test_expired_publish),
         TEST(test_retries_within_the_lease),
-        TEST(test_repeated),
+        TEST(test_redelivered_or_sent_before),
         TEST(test_suspects),
         TEST(test_evidence_of_a_suspect),
-        TEST(test_a_suspect_at_the_end),
+        TEST(test_reported_suspect_while_draining),
         TEST(test_suspects_without_a_slot),
         TEST(test_suspect_while_draining),
         TEST(test_redelivered_to_the_same_process),
         TEST(test_retry_when_it_was_asked_for),
         TEST(test_no_retry_after_a_long_pause),
-        TEST(test_put_off_after_a_failure),
-        TEST(test_no_retry_of_what_cannot_help),
+        TEST(test_failure_before_the_breaker_opened),
+        TEST(test_no_retry_of_other_verdicts),
         TEST(test_no_retry_without_time),
         TEST(test_duplicate_token),
         TEST(test_waiting_for_a_slot),
         TEST(test_batch_without_a_slot),
         TEST(test_batch_takes_turns),
         TEST(test_batch_while_draining),
-        TEST(test_batch_moves_on),
-        TEST(test_batch_that_stays),
-        TEST(test_what_it_takes_at_once),
+        TEST(test_batch_whose_slots_become_free),
+        TEST(test_batch_that_occupies_all_slots),
+        TEST(test_capacity_in_replies),
         TEST(test_replies_go_by_their_actor),
-        TEST(test_no_start_past_the_lease),
+        TEST(test_no_start_after_the_lease),
         TEST(test_returned_reply),
         TEST(test_one_bad_among_good),
         TEST(test_two_bad_among_good),
-        TEST(test_nothing_good),
+        TEST(test_no_good_request),
         TEST(test_heartbeats),
         TEST(test_heartbeat_beyond_the_lease),
         TEST(test_cut_off),
         TEST(test_cut_off_between_tries),
         TEST(test_headers),
-        TEST(test_no_retry_past_the_lease),
-        TEST(test_never_renewed),
-        TEST(test_unwanted_is_stopped),
+        TEST(test_no_retry_after_the_lease),
+        TEST(test_no_progress_confirmed),
+        TEST(test_unwanted_run_is_stopped),
         TEST(test_drain),
         TEST(test_evidence),
         TEST(test_early_ack),
-        TEST(test_no_hoarding),
-        TEST(test_no_pause_for_a_moment),
+        TEST(test_requests_are_left_to_other_agents),
+        TEST(test_no_pause_for_short_runs),
         TEST(test_results_are_bounded),
         TEST(test_batches_are_bounded),
-        TEST(test_strange_text),
+        TEST(test_text_that_is_not_printable),
         TEST(test_long_text),
-        TEST(test_margin),
+        TEST(test_stop_leaves_time_for_the_reply),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The agent's list of actors: what is read, and what is refused with which words
+ * The agent's list of actors: what is accepted, and the words with which a wrong one is refused
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -166,7 +166,7 @@ static void test_http_defaults(void **state)
     assert_null(http->proxy);
 }
 
-/* A program has a breaker where its actor asks for one, and not otherwise. */
+/* A program has a circuit breaker only if its actor asks for one. */
 static void test_exec_breakers(void **state)
 {
     static const struct {
@@ -221,8 +221,8 @@ static void test_refused(void **state)
 {
     static const struct {
         const char *text;
-        const char *key;    /* begins the reason */
-        const char *reason; /* is in it */
+        const char *key;    /* the reason begins with it */
+        const char *reason; /* the reason contains it */
     } cases[] = {
         {"agent = { };", "", "serve some actor"},
         {"agent = { actors = (); };", "agent.actors", "list of groups"},

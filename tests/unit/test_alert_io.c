@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The program that is run for each alert: what it is given, and how it is ended
+ * The program that is run for each alert: its input and environment, and how it is ended
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -28,13 +28,13 @@ struct world {
     struct alert_io *alerts;
     char folder[32];
     char program[64];
-    char told[64]; /* what the program has written */
+    char output[64]; /* what the program has written */
     bool closed;
 };
 
 static void on_patience(uv_timer_t *timer)
 {
-    /* only that the loop turns */
+    /* wakes the loop, nothing else */
 }
 
 static void on_closed(void *ctx)
@@ -53,23 +53,23 @@ static void on_closed(void *ctx)
         uv_timer_stop(&(w)->patience);                                                             \
     } while (0)
 
-/* Has an alert told by a shell script. */
+/* Sends an alert to a shell script. */
 static void run(struct world *w, const char *script, int limit_ms)
 {
     FILE *file = fopen(w->program, "w");
 
     assert_non_null(file);
-    fprintf(file, "#!/bin/sh\ntold=%s\n%s\n", w->told, script);
+    fprintf(file, "#!/bin/sh\noutput=%s\n%s\n", w->output, script);
     fchmod(fileno(file), 0755);
     fclose(file);
     assert_int_equal(alert_io_new(&w->alerts, &w->loop, w->program, limit_ms), 0);
     alert_io_run(w->alerts, "shop", "{\"reason\":\"PARKED\"}");
 }
 
-static const char *told(const struct world *w)
+static const char *output(const struct world *w)
 {
     static char text[4096];
-    FILE *file = fopen(w->told, "r");
+    FILE *file = fopen(w->output, "r");
     size_t n = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
 
     if (file)
@@ -78,12 +78,12 @@ static const char *told(const struct world *w)
     return text;
 }
 
-static bool told_all(const struct world *w)
+static bool output_complete(const struct world *w)
 {
-    return strstr(told(w), "end\n") != NULL;
+    return strstr(output(w), "end\n") != NULL;
 }
 
-/* Gone, or a zombie that only waits for its parent. */
+/* The process has ended, or is a zombie that its parent has not yet waited for. */
 static bool process_gone(const char *pid)
 {
     char path[64], state = 'Z';
@@ -101,63 +101,64 @@ static bool process_gone(const char *pid)
 
 /* ---- tests ---- */
 
-/* The environment of the scheduler may hold its passwords. */
-static void test_what_it_gets(void **state)
+/* The program does not get the environment of the scheduler, which may hold passwords. */
+static void test_input_and_environment(void **state)
 {
     struct world *w = *state;
 
     setenv("DROVER_RABBITMQ__PASSWORD", "secret", 1);
     setenv("PATH", "/usr/bin:/bin", 1);
-    run(w, "exec >$told; cat; echo; env; echo end", LIMIT_MS * 100);
-    until(w, told_all(w));
-    assert_non_null(strstr(told(w), "{\"reason\":\"PARKED\"}\n"));
-    assert_non_null(strstr(told(w), "PATH=/usr/bin:/bin\n"));
-    assert_null(strstr(told(w), "secret"));
-    assert_null(strstr(told(w), "DROVER_"));
-    assert_null(strstr(told(w), "HOME="));
+    run(w, "exec >$output; cat; echo; env; echo end", LIMIT_MS * 100);
+    until(w, output_complete(w));
+    assert_non_null(strstr(output(w), "{\"reason\":\"PARKED\"}\n"));
+    assert_non_null(strstr(output(w), "PATH=/usr/bin:/bin\n"));
+    assert_null(strstr(output(w), "secret"));
+    assert_null(strstr(output(w), "DROVER_"));
+    assert_null(strstr(output(w), "HOME="));
 }
 
-/* Too slow, or the scheduler ends: what the program has started ends with it. */
-static void test_its_group_is_killed(void **state)
+/* If the program is too slow, or the scheduler ends, its whole process group is killed. */
+static void test_process_group_is_killed(void **state)
 {
     static const char script[] =
-        "trap '' TERM; sleep 1000 & echo $! >$told; echo end >>$told; wait";
+        "trap '' TERM; sleep 1000 & echo $! >$output; echo end >>$output; wait";
     struct world *w = *state;
 
     run(w, script, LIMIT_MS);
-    until(w, told_all(w));
-    assert_false(process_gone(told(w)));
-    until(w, process_gone(told(w)));
+    until(w, output_complete(w));
+    assert_false(process_gone(output(w)));
+    until(w, process_gone(output(w)));
 }
 
-static void test_ends_with_the_scheduler(void **state)
+static void test_program_ends_with_the_scheduler(void **state)
 {
-    static const char script[] = "sleep 1000 & echo $! >$told; echo end >>$told; wait";
+    static const char script[] = "sleep 1000 & echo $! >$output; echo end >>$output; wait";
     struct world *w = *state;
 
     run(w, script, LIMIT_MS * 100);
-    until(w, told_all(w));
+    until(w, output_complete(w));
     alert_io_close(w->alerts, LIMIT_MS, on_closed, w);
     alert_io_run(w->alerts, "shop", "too late");
-    until(w, w->closed && process_gone(told(w)));
+    until(w, w->closed && process_gone(output(w)));
     assert_int_equal(alert_io_stats(w->alerts)->failed, 0);
 }
 
-/* What waits when the scheduler ends is handed over all the same, as long as that takes no time. */
-static void test_handed_over_at_the_end(void **state)
+/* Alerts that wait when the scheduler ends are still passed to the program, as long as that is
+ * quick. */
+static void test_waiting_alerts_are_passed_on_at_the_end(void **state)
 {
     struct world *w = *state;
 
-    run(w, "cat >>$told; echo >>$told", LIMIT_MS * 100);
+    run(w, "cat >>$output; echo >>$output", LIMIT_MS * 100);
     alert_io_run(w->alerts, "shop", "second");
     alert_io_run(w->alerts, "clinic", "third");
     alert_io_close(w->alerts, LIMIT_MS * 100, on_closed, w);
     until(w, w->closed);
-    assert_string_equal(told(w), "{\"reason\":\"PARKED\"}\nsecond\nthird\n");
+    assert_string_equal(output(w), "{\"reason\":\"PARKED\"}\nsecond\nthird\n");
     assert_int_equal(alert_io_stats(w->alerts)->left_out, 0);
 }
 
-static void test_left_out_at_the_end(void **state)
+static void test_alerts_left_out_at_the_end(void **state)
 {
     struct world *w = *state;
 
@@ -168,18 +169,18 @@ static void test_left_out_at_the_end(void **state)
     assert_int_equal(alert_io_stats(w->alerts)->left_out, 1);
 }
 
-/* What it has started and left behind would be there for ever. */
-static void test_what_it_leaves_behind_is_killed(void **state)
+/* Processes that the program leaves behind are killed. */
+static void test_background_processes_are_killed(void **state)
 {
     struct world *w = *state;
 
-    run(w, "sleep 1000 & echo $! >$told; echo end >>$told; exit 0", LIMIT_MS * 100);
-    until(w, told_all(w) && process_gone(told(w)));
+    run(w, "sleep 1000 & echo $! >$output; echo end >>$output; exit 0", LIMIT_MS * 100);
+    until(w, output_complete(w) && process_gone(output(w)));
     assert_int_equal(alert_io_stats(w->alerts)->failed, 0);
 }
 
-/* It fails, outlasts its limit, prints without end, or is none: counted, and the next alert has its
- * turn. */
+/* A program fails, exceeds its limit, prints without end or does not exist: the scheduler counts
+ * that, and goes on with the next alert. */
 static void test_programs_that_fail(void **state)
 {
     struct world *w = *state;
@@ -187,35 +188,35 @@ static void test_programs_that_fail(void **state)
     run(w,
         "case $(cat) in"
         " fails) exit 3;; hangs) exec sleep 1000;; floods) exec 2>/dev/null; yes >&2;;"
-        " end) echo end >>$told;; esac",
-        LIMIT_MS * 10); /* in which a program that fails has ended */
+        " end) echo end >>$output;; esac",
+        LIMIT_MS * 10); /* time in which a program that fails has ended */
     alert_io_run(w->alerts, "shop", "fails");
     alert_io_run(w->alerts, "shop", "hangs");
     alert_io_run(w->alerts, "shop", "fails");
     alert_io_run(w->alerts, "shop", "floods");
     alert_io_run(w->alerts, "shop", "end");
-    until(w, told_all(w));
+    until(w, output_complete(w));
     assert_int_equal(alert_io_stats(w->alerts)->failed, 2);
     assert_int_equal(alert_io_stats(w->alerts)->killed, 2);
 }
 
-/* ---- life ---- */
+/* ---- setup ---- */
 
-/* Whoever has most of them keeps nobody else's from being told, and hears how many were left out.
- */
-static void test_turns(void **state)
+/* An owner with many alerts does not delay those of others; the program is told how many alerts
+ * were left out. */
+static void test_owners_take_turns(void **state)
 {
     struct world *w = *state;
 
-    run(w, "exec >>$told; cat; echo", LIMIT_MS * 100);
+    run(w, "exec >>$output; cat; echo", LIMIT_MS * 100);
     for (int i = 0; i < 150; i++)
         alert_io_run(w->alerts, "mallory", "m");
     alert_io_run(w->alerts, "clinic", "fire");
     alert_io_run(w->alerts, "", "nobody");
-    until(w,
-          strstr(told(w), "ALERTS_LEFT_OUT") && strchr(strstr(told(w), "ALERTS_LEFT_OUT"), '\n'));
-    assert_true(strncmp(told(w), "{\"reason\":\"PARKED\"}\nm\nfire\nnobody\nm\nm\n", 37) == 0);
-    assert_non_null(strstr(told(w),
+    until(w, strstr(output(w), "ALERTS_LEFT_OUT") &&
+                 strchr(strstr(output(w), "ALERTS_LEFT_OUT"), '\n'));
+    assert_true(strncmp(output(w), "{\"reason\":\"PARKED\"}\nm\nfire\nnobody\nm\nm\n", 37) == 0);
+    assert_non_null(strstr(output(w),
                            "\n{\"kind\":\"EVENT_KIND_ALERT\",\"reason\":\"ALERTS_LEFT_OUT\","
                            "\"labels\":[{\"name\":\"about\",\"value\":\"mallory\"},"
                            "{\"name\":\"alerts\",\"value\":\"52\"}]}\n"));
@@ -228,7 +229,7 @@ static int setup(void **state)
     strcpy(w->folder, "/tmp/drover-alert-XXXXXX");
     assert_non_null(mkdtemp(w->folder));
     snprintf(w->program, sizeof(w->program), "%s/page", w->folder);
-    snprintf(w->told, sizeof(w->told), "%s/told", w->folder);
+    snprintf(w->output, sizeof(w->output), "%s/output", w->folder);
     uv_loop_init(&w->loop);
     uv_timer_init(&w->loop, &w->patience);
     *state = w;
@@ -247,7 +248,7 @@ static int teardown(void **state)
     uv_run(&w->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&w->loop), 0);
     unlink(w->program);
-    unlink(w->told);
+    unlink(w->output);
     rmdir(w->folder);
     free(w);
     return 0;
@@ -258,13 +259,13 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_what_it_gets),
-        TEST(test_its_group_is_killed),
-        TEST(test_turns),
-        TEST(test_ends_with_the_scheduler),
-        TEST(test_handed_over_at_the_end),
-        TEST(test_left_out_at_the_end),
-        TEST(test_what_it_leaves_behind_is_killed),
+        TEST(test_input_and_environment),
+        TEST(test_process_group_is_killed),
+        TEST(test_owners_take_turns),
+        TEST(test_program_ends_with_the_scheduler),
+        TEST(test_waiting_alerts_are_passed_on_at_the_end),
+        TEST(test_alerts_left_out_at_the_end),
+        TEST(test_background_processes_are_killed),
         TEST(test_programs_that_fail),
     };
 

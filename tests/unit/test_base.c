@@ -88,7 +88,7 @@ static void test_list_unlinks_while_walking(void **state)
 
 /* pace */
 
-/* Comes and leaves as soon as it may. Return: how long it waited. */
+/* Sends as soon as the pace allows. Return: how long it waited. */
 static int64_t waits(struct pace *p, int64_t now)
 {
     int64_t when;
@@ -99,7 +99,7 @@ static int64_t waits(struct pace *p, int64_t now)
     return when - now;
 }
 
-static void test_pace_of_much(void **state)
+static void test_pace_of_high_load(void **state)
 {
     struct pace p = {0};
 
@@ -109,8 +109,8 @@ static void test_pace_of_much(void **state)
     assert_int_equal(waits(&p, 1003), 0);
 }
 
-/* A chain whose steps take no time: nothing comes that it could wait for. */
-static void test_pace_of_little(void **state)
+/* A chain of steps that take no time: waiting would collect nothing. */
+static void test_pace_of_low_load(void **state)
 {
     struct pace p = {.few = 3 * PACE_WINDOW_MS};
 
@@ -119,8 +119,8 @@ static void test_pace_of_little(void **state)
             assert_int_equal(waits(&p, now), 0);
 }
 
-/* It is much for as long as it was in the window before. */
-static void test_pace_from_much_to_little(void **state)
+/* A high load counts for as long as it lasted in the window before. */
+static void test_pace_from_high_to_low_load(void **state)
 {
     struct pace p = {.few = 3};
 
@@ -145,7 +145,7 @@ static void test_heap_equal_times_leave_in_order(void **state)
     assert_null(heap_first(&h));
     for (size_t i = 0; i < NODES; i++)
         assert_int_equal(heap_set(&h, &nodes[i], 7), 0);
-    assert_int_equal(heap_set(&h, &nodes[0], 7), 0); /* comes in anew */
+    assert_int_equal(heap_set(&h, &nodes[0], 7), 0); /* inserted again */
     for (size_t i = 1; i <= NODES; i++) {
         assert_ptr_equal(heap_first(&h), &nodes[i % NODES]);
         heap_remove(&h, heap_first(&h));
@@ -171,7 +171,7 @@ static void test_heap_remove_is_harmless_outside(void **state)
     assert_null(h.nodes);
 }
 
-/* The reference: every node with its time and the number of the call that put it there. */
+/* The reference: every node with its time and the number of the call that inserted it. */
 struct shadow {
     bool in;
     int64_t when;
@@ -202,7 +202,7 @@ static void test_heap_agrees_with_reference(void **state)
     rng_seed(&r, 17);
     for (int call = 0; call < 20000; call++) {
         size_t i = rng_below(&r, NODES);
-        /* Waves, so that the heap both fills and empties; few times, so that many are equal. */
+        /* Phases of growth and of shrinking; few different times, so that many are equal. */
         bool fill = rng_below(&r, 10) < (call / 2000 % 2 ? 3 : 7);
         int64_t when = (int64_t)rng_below(&r, 40) - 20;
         size_t first;
@@ -387,16 +387,16 @@ static void expect_shown(const char *s, const char *json)
     buf_puts(&plain, "\"");
     buf_puts(&plain, s);
     buf_puts(&plain, "\"");
-    expect_json(s, strlen(s), buf_str(&plain)); /* what digests are made of stays as it is */
+    expect_json(s, strlen(s), buf_str(&plain)); /* digests are made of it, so it must not change */
 }
 
-/* What turns a line round, or is not to be seen. */
+/* Characters that change the direction of a line, or that are invisible, are escaped. */
 static void test_json_for_people(void **state)
 {
     expect_shown("\xe2\x80\xae\xe2\x81\xa6\xef\xbb\xbf", "\"\\u202e\\u2066\\ufeff\"");
     expect_shown("\xf3\xa0\x81\x81\xe3\x85\xa4", "\"\\udb40\\udc41\\u3164\"");
     expect_shown("\xe2\x80\x8a\xe2\x80\xaf\xe2\x81\xb0",
-                 "\"\xe2\x80\x8a\xe2\x80\xaf\xe2\x81\xb0\""); /* beside them */
+                 "\"\xe2\x80\x8a\xe2\x80\xaf\xe2\x81\xb0\""); /* their neighbours stay */
 }
 
 static void test_json_escapes(void **state)
@@ -407,7 +407,8 @@ static void test_json_escapes(void **state)
     expect_json("\b\f\n\r\t", 5, "\"\\b\\f\\n\\r\\t\"");
     expect_json("a\0\x01\x1f\x7f", 5, "\"a\\u0000\\u0001\\u001f\\u007f\"");
     expect_json("\xc2\x80\xc2\x9f\xc2\xa0", 6, "\"\\u0080\\u009f\xc2\xa0\"");
-    /* The ends of every length of UTF-8, and of the gap that the surrogates leave. */
+    /* The first and last character of each length of UTF-8, and around the gap of the surrogates.
+     * */
     expect_json("\xc2\xa0\xdf\xbf", 4, "\"\xc2\xa0\xdf\xbf\"");
     expect_json("\xe0\xa0\x80\xed\x9f\xbf", 6, "\"\xe0\xa0\x80\xed\x9f\xbf\"");
     expect_json("\xee\x80\x80\xef\xbf\xbf", 6, "\"\xee\x80\x80\xef\xbf\xbf\"");
@@ -416,19 +417,19 @@ static void test_json_escapes(void **state)
 
 static void test_json_replaces_what_is_not_utf8(void **state)
 {
-    expect_json("a\x80z", 3, "\"a" BAD "z\"");                             /* a stray follower */
-    expect_json("\xc0\xaf", 2, "\"" BAD BAD "\"");                         /* overlong */
-    expect_json("\xe0\x9f\xbf", 3, "\"" BAD BAD BAD "\"");                 /* overlong */
-    expect_json("\xf0\x8f\xbf\xbf", 4, "\"" BAD BAD BAD BAD "\"");         /* overlong */
-    expect_json("\xed\xa0\x80", 3, "\"" BAD BAD BAD "\"");                 /* a surrogate */
-    expect_json("\xf4\x90\x80\x80", 4, "\"" BAD BAD BAD BAD "\"");         /* beyond U+10FFFF */
-    expect_json("\xfe\xff", 2, "\"" BAD BAD "\"");                         /* never in UTF-8 */
-    expect_json("\xe2\x82", 2, "\"" BAD BAD "\"");                         /* cut */
-    expect_json("\xc3(\xe2\x82(", 5, "\"" BAD "(" BAD BAD "(\"");          /* cut by a character */
-    expect_json("\xf0\x9f\x98\x80\xf0", 5, "\"\xf0\x9f\x98\x80" BAD "\""); /* whole, then cut */
+    expect_json("a\x80z", 3, "\"a" BAD "z\"");                     /* a stray continuation byte */
+    expect_json("\xc0\xaf", 2, "\"" BAD BAD "\"");                 /* overlong */
+    expect_json("\xe0\x9f\xbf", 3, "\"" BAD BAD BAD "\"");         /* overlong */
+    expect_json("\xf0\x8f\xbf\xbf", 4, "\"" BAD BAD BAD BAD "\""); /* overlong */
+    expect_json("\xed\xa0\x80", 3, "\"" BAD BAD BAD "\"");         /* a surrogate */
+    expect_json("\xf4\x90\x80\x80", 4, "\"" BAD BAD BAD BAD "\""); /* beyond U+10FFFF */
+    expect_json("\xfe\xff", 2, "\"" BAD BAD "\"");                 /* never in UTF-8 */
+    expect_json("\xe2\x82", 2, "\"" BAD BAD "\"");                 /* cut off at the end */
+    expect_json("\xc3(\xe2\x82(", 5, "\"" BAD "(" BAD BAD "(\"");  /* cut off within */
+    expect_json("\xf0\x9f\x98\x80\xf0", 5, "\"\xf0\x9f\x98\x80" BAD "\""); /* whole, then cut off */
 }
 
-/* Whatever goes in, a parser that insists on UTF-8 takes what comes out. */
+/* Whatever goes in, a strict UTF-8 parser accepts the output. */
 static void test_json_is_always_readable(void **state)
 {
     struct rng r;
@@ -466,14 +467,14 @@ static void test_problem_is_cut_and_clean(void **state)
     assert_string_equal(p.field, "");
     assert_string_equal(p.reason, "unknown step 'a?b?\xc3\xa9'");
     problem_set(&p, "", "%s", "a\x7f\xc2\x9b\xc2\xa0");
-    assert_string_equal(p.reason, "a???\xc2\xa0"); /* what would steer a terminal */
+    assert_string_equal(p.reason, "a???\xc2\xa0"); /* control characters of a terminal */
 
     for (size_t i = 0; i + 1 < sizeof(lengthy); i++)
         lengthy[i] = i % 2 ? '\xa9' : '\xc3';
     lengthy[sizeof(lengthy) - 1] = '\0';
     problem_set(&p, lengthy, "%s", lengthy);
     assert_int_equal(strlen(p.field), sizeof(p.field) - 1);
-    assert_string_equal(p.field + sizeof(p.field) - 4, "\xc3\xa9?"); /* the half one at the end */
+    assert_string_equal(p.field + sizeof(p.field) - 4, "\xc3\xa9?"); /* the incomplete character */
     assert_string_equal(p.reason + sizeof(p.reason) - 4, "\xc3\xa9?");
 }
 
@@ -545,7 +546,7 @@ static void test_short(void **state)
 
 static void test_nonces(void **state)
 {
-    /* SHA-256 of the key and the number, by another program */
+    /* SHA-256 of the key and the number, computed by another program */
     static const char *const first[] = {"1adcddb07618ec0c807361203a44b4a4",
                                         "0b04f920e3c3f4a0033d15b9a7d7a9bf"};
     struct nonces n, other;
@@ -563,7 +564,7 @@ static void test_nonces(void **state)
     assert_string_not_equal(out, theirs);
 }
 
-/* Stored jobs are found by these numbers: where this fails, the code is wrong, not the test. */
+/* Stored jobs are found by these numbers: if this test fails, correct the code, not the test. */
 static void test_partitions_never_change(void **state)
 {
     assert_int_equal(id_partition("", UINT32_MAX), 0x811c9dc5);
@@ -641,7 +642,7 @@ static void test_rng_below_is_even(void **state)
         assert_in_range(seen[i], 9600, 10400);
     for (int i = 0; i < 100; i++)
         assert_true(rng_below(&r, 1) == 0);
-    /* Without the rejection, the lower third of this range would come up twice as often. */
+    /* Without the rejection the lower third of this range would come up twice as often. */
     for (int i = 0; i < 30000; i++)
         high += rng_below(&r, 3ull << 62) >= 1ull << 62;
     assert_in_range(high, 19600, 20400);
@@ -742,7 +743,7 @@ static void log_to(struct log_pipe *p, enum log_format format)
     });
 }
 
-/* All that was logged since the last call. */
+/* Everything that was logged since the last call. */
 static const char *log_read(struct log_pipe *p)
 {
     ssize_t n = read(p->fds[0], p->text, sizeof(p->text) - 1);
@@ -849,7 +850,7 @@ static void test_log_level(void **state)
     assert_int_equal(level, LOG_ERROR);
 }
 
-/* Of a second that is over, what was left out is told; in each, so many lines are let through. */
+/* Each second lets a number of lines through; the next one says how many were left out. */
 static void test_log_often(void **state)
 {
     struct log_pipe *p = *state;
@@ -962,9 +963,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_list_keeps_order),
         cmocka_unit_test(test_list_unlinks_while_walking),
-        cmocka_unit_test(test_pace_of_much),
-        cmocka_unit_test(test_pace_of_little),
-        cmocka_unit_test(test_pace_from_much_to_little),
+        cmocka_unit_test(test_pace_of_high_load),
+        cmocka_unit_test(test_pace_of_low_load),
+        cmocka_unit_test(test_pace_from_high_to_low_load),
         cmocka_unit_test(test_heap_equal_times_leave_in_order),
         cmocka_unit_test(test_heap_remove_is_harmless_outside),
         cmocka_unit_test(test_heap_agrees_with_reference),

@@ -54,10 +54,11 @@ static char letter(const struct world *w)
 }
 
 /*
- * A story is words: "+" asks for a call, "a!" says that call a failed, "a." that it was answered,
- * "a?" that it was given up; "a!250" that it failed and the target asks for 250 ms. "@100" sets the
- * clock. What is told of it: "+a" a call was admitted, "+a*" as the probe, "-80" not for 80 ms; "!"
- * that a failure opened it, "." that an answer closed it; and each word ends with the state.
+ * A story is words: "+" asks for a call, "a!" reports that call a failed, "a." that it was
+ * answered, "a?" that it was given up, "a!250" that it failed and the target asks for a pause of
+ * 250 ms. "@100" sets the clock. The outcome is words, too: "+a" call a was admitted, "+a*" it was
+ * admitted as the probe, "-80" no call for 80 ms, "!" a failure opened the breaker, "." an answer
+ * closed it. Each word ends with the state.
  */
 static void ask(struct world *w, int64_t now)
 {
@@ -114,13 +115,13 @@ static void test_opens_after_failures_in_a_row(void **state)
     tell(*state, "+ a! + b! + c! + @99 + ", "+aC C +bC C +cC !O -100O -1O");
 }
 
-static void test_an_answer_begins_the_count_anew(void **state)
+static void test_an_answer_resets_the_count(void **state)
 {
     tell(*state, "+ a! + b! + c. + d! + e! + f!", "+aC C +bC C +cC C +dC C +eC C +fC !O");
 }
 
-/* Of calls side by side, each failure counts. */
-static void test_side_by_side(void **state)
+/* Of concurrent calls each failure counts. */
+static void test_concurrent_failures(void **state)
 {
     tell(*state, "+ + + + a! b! c! d!", "+aC +bC +cC +dC C C !O O");
 }
@@ -130,7 +131,7 @@ static void test_one_probe_closes(void **state)
     tell(*state, "+ + + a! b! c! @100 + + d. + +", "+aC +bC +cC C C !O +d*H -1000H .C +eC +fC");
 }
 
-static void test_closed_again_it_takes_as_many_failures(void **state)
+static void test_closed_breaker_counts_from_zero(void **state)
 {
     tell(*state, "+ + + a! b! c! @100 + d. + + + e! f! + g!",
          "+aC +bC +cC C C !O +d*H .C +eC +fC +gC C C +hC !O");
@@ -145,7 +146,7 @@ static void test_each_failed_probe_doubles(void **state)
          "+iC +jC +kC C C !O -100O");
 }
 
-/* A probe of a service that hangs takes long: the longer the outage, the less the others ask. */
+/* The probe of a service that hangs takes long: the longer the outage, the less the others ask. */
 static void test_waiting_for_the_probe(void **state)
 {
     struct world *w = *state;
@@ -155,7 +156,7 @@ static void test_waiting_for_the_probe(void **state)
     tell(w, "+ a! @5000 + + b! @15000 + + c. +", "+aC !O +b*H -2500H !O +c*H -5000H .C +dC");
 }
 
-/* Begun before it opened, ended after: it tells nothing of the target as it is now. */
+/* A call that began before the breaker opened says nothing about the target now. */
 static void test_late_ends(void **state)
 {
     struct world *w = *state;
@@ -170,13 +171,13 @@ static void test_late_ends_after_closing(void **state)
          "+aC +bC +cC +dC +eC C C !O +f*H .C +gC +hC C C C C +iC !O");
 }
 
-static void test_a_late_answer_does_not_forgive(void **state)
+static void test_a_late_answer_does_not_reset_the_count(void **state)
 {
     tell(*state, "+ + + + a! b! c! @100 + e. + + f! g! d. + h!",
          "+aC +bC +cC +dC C C !O +e*H .C +fC +gC C C C +hC !O");
 }
 
-/* A probe that was given up makes room for the next, and the outage is no longer for it. */
+/* A probe that was given up makes room for the next one, and does not prolong the outage. */
 static void test_abandoned_probe(void **state)
 {
     tell(*state, "+ + + a! b! c! @100 + @150 + d? + + e! +",
@@ -194,14 +195,14 @@ static void test_abandoned_call(void **state)
     tell(*state, "+ + + a! b? c! + d!", "+aC +bC +cC C C C +dC !O");
 }
 
-/* As long as the target asks for, but no longer than open_max; the doubling is not of that. */
-static void test_asked_to_wait(void **state)
+/* The breaker waits as long as the target asks, at most open_max; that time is not doubled. */
+static void test_pause_that_the_target_asks_for(void **state)
 {
     tell(*state, "+ + + a! b! c!250 + @250 + d!50 + @450 + e!9999 + @950 + f. +",
          "+aC +bC +cC C C !O -250O +d*H !O -200O +e*H !O -500O +f*H .C +gC");
 }
 
-static void test_asked_to_wait_while_closed(void **state)
+static void test_pause_asked_for_while_closed(void **state)
 {
     tell(*state, "+ + + a!400 b! c! +", "+aC +bC +cC C C !O -100O");
 }
@@ -214,7 +215,7 @@ static void test_one_failure_is_enough(void **state)
     tell(w, "+ a! + @500 + b! + @1000 + c.", "+aC !O -500O +b*H !O -500O +c*H .C");
 }
 
-/* Times as a machine has them that has been up for a while, and the largest configuration. */
+/* Times of a machine that has been up for long, and the largest configuration. */
 static void test_large_times(void **state)
 {
     struct world *w = *state;
@@ -237,20 +238,20 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_opens_after_failures_in_a_row),
-        TEST(test_an_answer_begins_the_count_anew),
-        TEST(test_side_by_side),
+        TEST(test_an_answer_resets_the_count),
+        TEST(test_concurrent_failures),
         TEST(test_one_probe_closes),
-        TEST(test_closed_again_it_takes_as_many_failures),
+        TEST(test_closed_breaker_counts_from_zero),
         TEST(test_each_failed_probe_doubles),
         TEST(test_waiting_for_the_probe),
         TEST(test_late_ends),
         TEST(test_late_ends_after_closing),
-        TEST(test_a_late_answer_does_not_forgive),
+        TEST(test_a_late_answer_does_not_reset_the_count),
         TEST(test_abandoned_probe),
         TEST(test_abandoned_probe_tells_nothing_afterwards),
         TEST(test_abandoned_call),
-        TEST(test_asked_to_wait),
-        TEST(test_asked_to_wait_while_closed),
+        TEST(test_pause_that_the_target_asks_for),
+        TEST(test_pause_asked_for_while_closed),
         TEST(test_one_failure_is_enough),
         TEST(test_large_times),
     };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Changes of one step: what comes out is the job's definition but for what was given
+ * Changes of one step: the result is the job's definition, with only the given fields replaced
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -78,7 +78,7 @@ static void test_terms(void **state)
     assert_int_equal(a->forward.lock_ms, 9000);
     assert_int_equal(a->forward.wait_ms, 1000);
     assert_int_equal(a->forward.policy.maximum_attempts, 8);
-    assert_true(a->forward.policy.jitter == 0.5); /* not given: as it was */
+    assert_true(a->forward.policy.jitter == 0.5); /* not given: unchanged */
     assert_non_null(a->forward.arguments);
     assert_string_equal(a->revert.action, "back");
     assert_int_equal(a->revert.lock_ms, 7000);
@@ -99,7 +99,7 @@ static void test_other_work(void **state)
     assert_int_equal(migration_how(&f.from->steps[1], &f.to->steps[1]), MIGRATION_OTHER);
 }
 
-static void test_nothing(void **state)
+static void test_no_difference(void **state)
 {
     CLEANUP(fixture_deinit) struct fixture f = {0};
 
@@ -117,7 +117,7 @@ static void expect_unfit(uint32_t step, const char *json, const char *field)
     assert_null(f.to);
 }
 
-static void test_unfit(void **state)
+static void test_invalid_change(void **state)
 {
     expect_unfit(1, "{\"revert\":{\"lockMs\":1}}", "retry.change.revert");
     expect_unfit(0, "{\"lockMs\":-1}", "steps[0].lock_ms");
@@ -130,8 +130,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_terms),
         cmocka_unit_test(test_other_work),
-        cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_unfit),
+        cmocka_unit_test(test_no_difference),
+        cmocka_unit_test(test_invalid_change),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The command line, as far as it needs no broker: options, times and addresses, jobs from files,
+ * The parts of the command line that need no broker: options, times and addresses, jobs from files,
  * import, tables
  */
 #include <setjmp.h>
@@ -386,7 +386,7 @@ static void test_import_many_without_sleep(void **state)
             "\"labels\":[]}\n");
 }
 
-/* "a_b" may stay, so neither of the two that would become it does. */
+/* Neither of the two names that would become "a_b" gets it: a step of that name exists. */
 static void test_import_of_a_name_with_control_characters(void **state)
 {
     const struct import_options awake = {.actor = "demo", .scale = 0};
@@ -396,7 +396,7 @@ static void test_import_of_a_name_with_control_characters(void **state)
             "\"labels\":[{\"name\":\"name\",\"value\":\"a_b_c\"}]}\n");
 }
 
-static void test_import_names_stay_apart(void **state)
+static void test_import_keeps_names_distinct(void **state)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
     ProtobufCMessage *m;
@@ -419,7 +419,7 @@ static void test_import_names_stay_apart(void **state)
     protobuf_c_message_free_unpacked(m, NULL);
 }
 
-/* Two that differ only beyond the longest name. */
+/* Two names that differ only after the maximum length. */
 static void test_import_cuts_long_names(void **state)
 {
     CLEANUP(buf_deinit) struct buf text = {0};
@@ -608,7 +608,7 @@ static void test_job_shown(void **state)
     protobuf_c_message_free_unpacked(m, NULL);
 }
 
-/* Nothing of a job that has ended waits for anything. */
+/* A job that has ended waits for nothing. */
 static void test_killed_job_shown(void **state)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
@@ -658,7 +658,7 @@ int main(void)
         cmocka_unit_test(test_import_sleeps),
         cmocka_unit_test(test_import_many_without_sleep),
         cmocka_unit_test(test_import_of_a_name_with_control_characters),
-        cmocka_unit_test(test_import_names_stay_apart),
+        cmocka_unit_test(test_import_keeps_names_distinct),
         cmocka_unit_test(test_import_cuts_long_names),
         cmocka_unit_test(test_import_refused),
         cmocka_unit_test(test_color_wanted),

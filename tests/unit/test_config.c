@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Configuration and workflow files: what is read, what is refused and where it says it stands
+ * Configuration and workflow files: what is accepted, what is refused, and which place the error
+ * names
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -20,7 +21,7 @@
 #include "io/config/config_tree.h"
 #include "io/config/workflow_file.h"
 
-static char folder[64]; /* of the group; holds what the test wrote */
+static char folder[64]; /* of the group; has the files that the tests write */
 
 static const char *path_of(const char *name)
 {
@@ -247,7 +248,7 @@ static void test_included_file(void **state)
     assert_int_equal(problem.field[0], '\0');
 }
 
-static void test_the_nearer_source_wins(void **state)
+static void test_precedence_of_sources(void **state)
 {
     char *environment[] = {(char[]){"PATH=/bin"}, (char[]){"DROVER_REDIS__PORT=2"},
                            (char[]){"DROVER_NAME=b"}, (char[]){"DROVER_PORT=tcp://1.2.3.4:5"},
@@ -305,7 +306,7 @@ enum read_failure {
     READ_FAILURES_,
 };
 
-static unsigned reads_left; /* until one fails; 0: none does */
+static unsigned reads_left; /* reads until one fails; 0: none does */
 static enum read_failure read_failure;
 
 /* NOLINTBEGIN(bugprone-reserved-identifier): the names that --wrap of the linker gives */
@@ -339,8 +340,8 @@ static void expect_read(const struct config_source *source, bool fails)
     }
 }
 
-/* Whichever read of the configuration and of a secret fails: it is refused, and says so; a read
- * that gives less, or is interrupted, is made good. */
+/* Whichever read of the configuration or of a secret fails: it is refused with a reason. A short or
+ * interrupted read is continued. */
 static void test_reads_that_fail(void **state)
 {
     char variable[192], *environment[] = {variable, NULL};
@@ -356,12 +357,12 @@ static void test_reads_that_fail(void **state)
             reads_left = ++n;
             expect_read(&source, read_failure == READ_FAILS && n <= 4);
         } while (reads_left == 0);
-        assert_true(n > 4); /* two of each file, the last of which finds its end */
+        assert_true(n > 4); /* two reads of each file, the last one finds its end */
         reads_left = 0;
     }
 }
 
-/* A folder can be opened, and not be read. */
+/* A folder can be opened, but not read. */
 static void test_secret_that_cannot_be_read(void **state)
 {
     char variable[192], *environment[] = {variable, NULL};
@@ -370,7 +371,7 @@ static void test_secret_that_cannot_be_read(void **state)
     expect_refused(NULL, environment, NULL, "DROVER_REDIS__PASSWORD_FILE", "Is a directory");
 }
 
-/* Standard input is for commands: here - is a name like any other, and nothing is read. */
+/* Only commands read the standard input: here - is an ordinary file name, and nothing is read. */
 static void test_standard_input_is_no_file(void **state)
 {
     char *environment[] = {"DROVER_REDIS__PASSWORD_FILE=-", NULL};
@@ -632,8 +633,8 @@ static void test_workflow_refused(void **state)
 #undef REFUSED
 }
 
-/* Whatever is left of a file that was cut anywhere, reading it ends and frees everything. */
-static void test_half_a_workflow(void **state)
+/* A file that is cut off at any byte: the reader ends and frees everything. */
+static void test_truncated_workflow(void **state)
 {
     char text[sizeof(whole)];
 
@@ -649,7 +650,7 @@ static void test_half_a_workflow(void **state)
     }
 }
 
-/* As --set has them. */
+/* Settings as --set takes them. */
 static void test_settings_of_a_step(void **state)
 {
     static const char *const settings[] = {
@@ -670,7 +671,7 @@ static void test_settings_of_a_step(void **state)
 
     if (workflow_step_read(&step, settings, array_size(settings), &problem) != 0)
         fail_msg("%s: %s", problem.field, problem.reason);
-    assert_int_equal(step->lock_ms, 1200000); /* the later one */
+    assert_int_equal(step->lock_ms, 1200000); /* the later one counts */
     assert_int_equal(step->heartbeat_ms, 500);
     assert_string_equal(step->actor, "pay-v2");
     assert_string_equal(step->action, "a\"b");
@@ -770,7 +771,7 @@ int main(void)
         cmocka_unit_test(test_file_refused),
         cmocka_unit_test(test_file_missing),
         cmocka_unit_test(test_included_file),
-        cmocka_unit_test(test_the_nearer_source_wins),
+        cmocka_unit_test(test_precedence_of_sources),
         cmocka_unit_test(test_variable_refused),
         cmocka_unit_test(test_secret_from_a_file),
         cmocka_unit_test(test_secret_that_cannot_be_read),
@@ -784,7 +785,7 @@ int main(void)
         cmocka_unit_test(test_durations),
         cmocka_unit_test(test_workflow),
         cmocka_unit_test(test_workflow_refused),
-        cmocka_unit_test(test_half_a_workflow),
+        cmocka_unit_test(test_truncated_workflow),
         cmocka_unit_test(test_settings_of_a_step),
         cmocka_unit_test(test_settings_refused),
         cmocka_unit_test(test_folder),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Handlers, with a real loop and real processes
+ * The handlers exec and builtin, with a real loop and real processes
  */
 #include <dirent.h>
 #include <errno.h>
@@ -30,7 +30,7 @@
 #include "base/str.h"
 #include "model/wire.h"
 
-#define LEASE_MS 60000 /* never reached, unless a test is about it */
+#define LEASE_MS 60000 /* never reached, except in tests of the lease */
 #define PATIENCE_MS 20000
 
 struct world {
@@ -43,7 +43,7 @@ struct world {
     unsigned under_way;
 };
 
-/* One run and what came of it. */
+/* One run and its result. */
 struct trial {
     struct world *world;
     struct handler_run *handler_run;
@@ -60,7 +60,7 @@ struct trial {
     struct buf result;
     struct buf details;
     int64_t ended;
-    struct buf progress; /* all that was told */
+    struct buf progress; /* all Progress reported so far */
 };
 
 /* ---- runs ---- */
@@ -139,7 +139,7 @@ static void on_patience(uv_timer_t *timer)
     uv_stop(timer->loop);
 }
 
-/* Until every run has ended, and its handles are closed. */
+/* Runs the loop until every run has ended and its handles are closed. */
 static void finish(struct world *w)
 {
     uv_timer_t patience;
@@ -163,7 +163,7 @@ static void write_script(struct world *w, const char *text)
     assert_int_equal(chmod(w->script, 0700), 0);
 }
 
-/* Runs a script with nothing special about it. */
+/* Runs a script with default settings. */
 static void run_script(struct world *w, struct trial *t, const char *text)
 {
     write_script(w, text);
@@ -174,7 +174,7 @@ static void run_script(struct world *w, struct trial *t, const char *text)
 
 /* ---- what is left of processes ---- */
 
-/* Gone, or a zombie that only waits for its parent. */
+/* The process has ended, or is a zombie that its parent has not yet waited for. */
 static bool process_gone(int pid)
 {
     char path[64], state = 'Z';
@@ -213,7 +213,7 @@ static unsigned open_files(void)
     return n;
 }
 
-/* ---- life ---- */
+/* ---- setup ---- */
 
 static int setup(void **state)
 {
@@ -233,7 +233,7 @@ static int setup(void **state)
         .result_type = (char *)"text/plain",
     };
     uv_loop_init(&w->loop);
-    uv_pipe_init(&w->loop, &pipe, 0); /* with its first stream a loop opens a file, and keeps it */
+    uv_pipe_init(&w->loop, &pipe, 0); /* a loop opens a file with its first stream, and keeps it */
     uv_close((uv_handle_t *)&pipe, NULL);
     uv_run(&w->loop, UV_RUN_DEFAULT);
     *state = w;
@@ -245,7 +245,7 @@ static int teardown(void **state)
     struct world *w = *state;
 
     handler_exec.close();
-    handler_exec.close(); /* harmless: several actors may have this handler */
+    handler_exec.close(); /* may be repeated: several actors may have this handler */
     assert_int_equal(uv_loop_close(&w->loop), 0);
     unlink(w->script);
     rmdir(w->folder);
@@ -255,16 +255,16 @@ static int teardown(void **state)
 
 /* ---- pipes that fail ---- */
 
-/* A read is not cut short: it takes all that there is, and libuv goes by that where the other end
- * is closed. */
+/* A read is never short: it takes everything, and libuv relies on that if the other end is closed.
+ * */
 enum pipe_failure {
     PIPE_INTERRUPTED,
     PIPE_WOULD_WAIT,
-    PIPE_SHORT, /* writes: a byte, and no more for now */
+    PIPE_SHORT, /* a write takes one byte, and no more for now */
     PIPE_BROKEN,
 };
 
-#define PIPED ((size_t)4096) /* bytes; what libuv says to itself is shorter */
+#define PIPED ((size_t)4096) /* bytes; libuv's internal messages are shorter */
 
 static struct {
     enum pipe_failure failure;
@@ -282,7 +282,7 @@ static ssize_t fail_as(enum pipe_failure failure)
     return -1;
 }
 
-/* In the place of libc's, for libuv as well. */
+/* Replaces libc's function, also for libuv. */
 #pragma GCC visibility push(default)
 ssize_t read(int fd, void *data, size_t len)
 {
@@ -310,14 +310,14 @@ static void test_exit_rules(void **state)
     } rules[] = {
         {"exit 0", "", false},
         {"exit 1", "EXIT_1", false},
-        {"exit 2", "EXIT_2", true}, /* so configured */
+        {"exit 2", "EXIT_2", true}, /* configured as permanent */
         {"exit 3", "EXIT_3", false},
         {"exit 65", "EXIT_65", true},
         {"exit 75", "EXIT_75", false},
         {"exit 255", "EXIT_255", false},
         {"kill -KILL $$", "SIGNAL_9", false},
         {"kill -TERM $$", "SIGNAL_15", false},
-        {"kill -PIPE $$", "SIGNAL_13", false}, /* not ignored, as it is in the agent */
+        {"kill -PIPE $$", "SIGNAL_13", false}, /* the agent ignores it, the program does not */
         {"no-such-program", "EXIT_127", false},
     };
     struct world *w = *state;
@@ -356,7 +356,7 @@ static void test_not_started(void **state)
     trial_init(w, &t);
     trial_start(&handler_exec, &t);
     handler_exec.stop(t.handler_run, true);
-    assert_int_equal(w->under_way, 1); /* never from within start() or stop() */
+    assert_int_equal(w->under_way, 1); /* done() is never called from within start() or stop() */
     finish(w);
     assert_string_equal(t.class, "NOT_STARTED");
     assert_int_equal(open_files(), files);
@@ -385,12 +385,11 @@ static void test_input_and_result(void **state)
     finish(w);
     assert_non_null(strstr(buf_str(&t.result), "\"jobId\":\"order-17\""));
     assert_non_null(strstr(buf_str(&t.result), "\"text\":\"forty-two\""));
-    assert_null(
-        strstr(buf_str(&t.result), "secret")); /* with its token it could answer for the agent */
+    assert_null(strstr(buf_str(&t.result), "secret")); /* it could reply for the agent */
     trial_deinit(&t);
 }
 
-/* No shell comes between: an argument is one argument. */
+/* No shell is involved: an argument stays one argument. */
 static void test_arguments(void **state)
 {
     struct world *w = *state;
@@ -403,7 +402,7 @@ static void test_arguments(void **state)
     trial_deinit(&t);
 }
 
-static void test_input_that_nobody_reads(void **state)
+static void test_input_that_is_not_read(void **state)
 {
     struct world *w = *state;
     char *text = malloc(WIRE_INPUT_MAX);
@@ -421,10 +420,10 @@ static void test_input_that_nobody_reads(void **state)
     free(text);
 }
 
-#define THROUGH 200000 /* bytes: more than pipes hold at a time */
+#define THROUGH 200000 /* bytes: more than a pipe holds */
 
-/* What goes in comes out, all of it, unless the process has read enough. Return: whether it came to
- * the n-th read or write. */
+/* The whole input comes out again, unless the process has read enough. Return: whether the n-th
+ * read or write took place. */
 static bool goes_through(struct world *w, const char *text, unsigned *left, unsigned n, bool whole)
 {
     struct trial t;
@@ -504,7 +503,7 @@ static void test_no_file_is_inherited(void **state)
     trial_init(w, &t);
     trial_start(&handler_exec, &t);
     finish(w);
-    assert_string_equal(buf_str(&t.result), "0\n1\n2\n3\n4\n"); /* 4 is the folder it reads */
+    assert_string_equal(buf_str(&t.result), "0\n1\n2\n3\n4\n"); /* 4 is the folder that ls reads */
     assert_int_equal(open_files(), files);
     trial_deinit(&t);
 }
@@ -528,7 +527,7 @@ static void test_result_limit(void **state)
     assert_int_equal(t.verdict, DROVER__V1__VERDICT__VERDICT_PERMANENT);
     trial_deinit(&t);
 
-    run_script(w, &t, "trap '' TERM; yes; sleep 1000"); /* without end: killed */
+    run_script(w, &t, "trap '' TERM; yes; sleep 1000"); /* prints without end: killed */
     assert_string_equal(t.class, "RESULT_TOO_LARGE");
     trial_deinit(&t);
 }
@@ -592,7 +591,7 @@ static void test_progress_lines(void **state)
     free(text);
 }
 
-/* One that says nothing is none the worse for it; what is said last counts, read at once or not. */
+/* A run need not report Progress; the last report counts, whether it was read at once or not. */
 static void test_progress(void **state)
 {
     struct world *w = *state;
@@ -608,7 +607,7 @@ static void test_progress(void **state)
     trial_deinit(&t);
 }
 
-/* The whole group goes, also what ignores SIGTERM, and in time. */
+/* The whole process group ends in time, also processes that ignore SIGTERM. */
 static void test_deadline(void **state)
 {
     struct world *w = *state;
@@ -641,14 +640,14 @@ static void test_deadline(void **state)
     t.run.deadline = begun + 500;
     trial_start(&handler_exec, &t);
     finish(w);
-    assert_true(t.ok); /* done just in time, and it says so */
+    assert_true(t.ok); /* it ends just in time and reports success */
     assert_true(t.ended - begun < 500);
     grandchild = atoi(buf_str(&t.result));
     expect_gone(grandchild);
     trial_deinit(&t);
 }
 
-/* Who stood still since the request was taken begins nothing any more. */
+/* If the process stood still since it took the request, it begins no run after the lease. */
 static void test_deadline_passed(void **state)
 {
     struct world *w = *state;
@@ -663,7 +662,7 @@ static void test_deadline_passed(void **state)
     trial_deinit(&t);
 }
 
-static void test_polite_end(void **state)
+static void test_program_that_ends_on_sigterm(void **state)
 {
     struct world *w = *state;
     struct trial t;
@@ -691,7 +690,7 @@ static void on_ready(uv_fs_event_t *watch, const char *name, int events, int sta
     }
 }
 
-/* Stopped when it has set its traps, which it tells by making a file. */
+/* Stops the run once it has set its traps; the run shows that by creating a file. */
 static void stop_when_ready(struct world *w, struct trial *t, bool at_once)
 {
     uv_fs_event_t watch = {.data = t};
@@ -722,12 +721,12 @@ static void test_stop(void **state)
     trial_deinit(&t);
 }
 
-/* Starts a process in a session of its own, and prints its id. */
+/* Starts a process in a session of its own and prints its id. */
 #define ESCAPES                                                                                    \
     "mkfifo $0.in; setsid sh -c 'echo $$; : >$0; exec sleep 1000' $0.in &\n"                       \
     "read x <$0.in; rm $0.in"
 
-/* A run is over when its leader is: children are no reason to wait, and do not stay. */
+/* A run is over when its main process is: the agent does not wait for children, and kills them. */
 static void test_children_left_behind(void **state)
 {
     struct world *w = *state;
@@ -739,7 +738,7 @@ static void test_children_left_behind(void **state)
     expect_gone(atoi(buf_str(&t.result)));
     trial_deinit(&t);
 
-    run_script(w, &t, ESCAPES); /* and holds its files open, out of reach of the group */
+    run_script(w, &t, ESCAPES); /* it holds the pipes open and is outside the process group */
     assert_true(t.ok);
     escaped = atoi(buf_str(&t.result));
     assert_true(escaped > 1);
@@ -747,10 +746,10 @@ static void test_children_left_behind(void **state)
     trial_deinit(&t);
 }
 
-/* What nobody of another user could do: then it is the agent that ends what is left. */
+/* Another user could not do this: only the agent can end what is left. */
 #define RABBIT "drover-test-rabbit"
 
-/* Processes that have the word among their arguments. */
+/* The number of processes that have the word among their arguments. */
 static int count_of(const char *word)
 {
     DIR *proc = opendir("/proc");
@@ -774,8 +773,8 @@ static int count_of(const char *word)
     return n;
 }
 
-/* It goes on starting another one and ending itself, each in a session of its own. */
-static void test_outruns(void **state)
+/* The process keeps forking and ending itself, each time in a new session. */
+static void test_process_that_keeps_forking(void **state)
 {
     struct world *w = *state;
     struct trial t;
@@ -788,7 +787,7 @@ static void test_outruns(void **state)
                "until [ -e $here/begun ]; do sleep 0.01; done\n"
                "rm -r $here");
     assert_true(t.ok);
-    for (int i = 0; i < 20; i++) /* it might hide from one look */
+    for (int i = 0; i < 20; i++) /* one scan might miss it */
         assert_int_equal(count_of(RABBIT), 0);
     trial_deinit(&t);
 }
@@ -825,7 +824,7 @@ static void test_keeper_killed(void **state)
     trial_deinit(&t);
 }
 
-/* No core, and what the action says. */
+/* There is no core file, and the limits of the action apply. */
 static void test_limits(void **state)
 {
     struct world *w = *state;
@@ -865,7 +864,7 @@ static void test_other_user(void **state)
 
 #define MANY 200
 
-static void test_many(void **state)
+static void test_many_runs(void **state)
 {
     struct world *w = *state;
     struct trial *trials = calloc(MANY, sizeof(*trials));
@@ -903,7 +902,7 @@ static void expect_deferred(const struct trial *t)
     assert_true(t->retry_after >= 1);
 }
 
-/* A line for each run; the file goes. */
+/* One line for each run; removes the file. */
 static unsigned runs_of(const struct world *w)
 {
     char path[80];
@@ -937,7 +936,7 @@ static void test_breaker_opens(void **state)
             trial_deinit(&t);
     }
     assert_in_range(t.retry_after, 1, 60000);
-    assert_non_null(strstr(t.message, "exit status 69")); /* why */
+    assert_non_null(strstr(t.message, "exit status 69")); /* the reason */
     trial_deinit(&t);
     assert_int_equal(runs_of(w), 3);
 }
@@ -956,7 +955,7 @@ static void test_no_breaker_unless_configured(void **state)
     assert_int_equal(runs_of(w), 20);
 }
 
-/* Each action has its own, and each actor. */
+/* Each action has its own breaker, and each actor. */
 static void test_breakers_apart(void **state)
 {
     static const struct {
@@ -982,7 +981,7 @@ static void test_breakers_apart(void **state)
     }
 }
 
-/* What says that a program, or what it calls, is broken; and what is an answer. */
+/* Which results open the breaker of a program, and which do not. */
 static void test_what_a_breaker_counts(void **state)
 {
     static const struct {
@@ -998,8 +997,8 @@ static void test_what_a_breaker_counts(void **state)
         {"no-such-program", true},
         {"kill -SEGV $$", true},
         {"exec sleep 1000", true},          /* TIMEOUT */
-        {"trap '' TERM; sleep 1000", true}, /* likewise, and killed */
-        {"", true},                         /* there is none: NOT_STARTED */
+        {"trap '' TERM; sleep 1000", true}, /* TIMEOUT, and killed */
+        {"", true},                         /* no such program: NOT_STARTED */
     };
     struct world *w = *state;
 
@@ -1029,7 +1028,7 @@ static void test_what_a_breaker_counts(void **state)
     }
 }
 
-/* What the agent has no time for any more is no failure of the program. */
+/* A run that has no time left is no failure of the program. */
 static void test_a_breaker_counts_runs_only(void **state)
 {
     struct world *w = *state;
@@ -1048,7 +1047,7 @@ static void test_a_breaker_counts_runs_only(void **state)
     trial_deinit(&t);
 }
 
-/* Opens it, with a time that is over before anybody looks. */
+/* Opens the breaker, for a time that is over soon. */
 static void open_breaker(struct world *w)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -1078,7 +1077,7 @@ static void test_one_probe(void **state)
     trial_init(w, &probe);
     trial_start(&handler_exec, &probe);
     trial_init(w, &t);
-    t.run.deadline = clock_monotonic_ms() + 5000; /* it would end all the same */
+    t.run.deadline = clock_monotonic_ms() + 5000; /* it would end by itself, too */
     trial_start(&handler_exec, &t);
     while (w->under_way > 1)
         uv_run(&w->loop, UV_RUN_ONCE);
@@ -1096,7 +1095,7 @@ static void test_one_probe(void **state)
     assert_int_equal(runs_of(w), 2);
 }
 
-/* A probe that was stopped before its time tells nothing, and leaves its place to another. */
+/* A probe that was stopped says nothing about the program, and lets another call be the probe. */
 static void test_stopped_probe(void **state)
 {
     struct world *w = *state;
@@ -1112,7 +1111,7 @@ static void test_stopped_probe(void **state)
     trial_deinit(&t);
 }
 
-/* What the job does not want any more is stopped: that does not open it. */
+/* A run that is stopped because the job does not want it does not open the breaker. */
 static void test_stopped_run(void **state)
 {
     struct world *w = *state;
@@ -1131,7 +1130,7 @@ static void test_stopped_run(void **state)
     trial_deinit(&t);
 }
 
-/* Nothing is kept from the first life. */
+/* After close() the breakers have no memory. */
 static void test_close_forgets(void **state)
 {
     struct world *w = *state;
@@ -1160,7 +1159,7 @@ static void run_builtin(struct world *w, struct trial *t, const char *action, co
     set_payload(&t->arguments, "application/json", arguments);
     set_payload(&t->input, "text/plain", "hello");
     trial_start(&handler_builtin, t);
-    assert_int_equal(w->under_way, 1); /* never from within start() */
+    assert_int_equal(w->under_way, 1); /* done() is never called from within start() */
     finish(w);
     trial_deinit(t);
 }
@@ -1251,7 +1250,7 @@ int main(void)
         TEST(test_not_started),
         TEST(test_input_and_result),
         TEST(test_arguments),
-        TEST(test_input_that_nobody_reads),
+        TEST(test_input_that_is_not_read),
         TEST(test_pipes_that_fail),
         TEST(test_clean_environment),
         TEST(test_no_file_is_inherited),
@@ -1261,14 +1260,14 @@ int main(void)
         TEST(test_progress),
         TEST(test_deadline),
         TEST(test_deadline_passed),
-        TEST(test_polite_end),
+        TEST(test_program_that_ends_on_sigterm),
         TEST(test_stop),
         TEST(test_children_left_behind),
-        TEST(test_outruns),
+        TEST(test_process_that_keeps_forking),
         TEST(test_keeper_killed),
         TEST(test_limits),
         TEST(test_other_user),
-        TEST(test_many),
+        TEST(test_many_runs),
         TEST(test_breaker_opens),
         TEST(test_no_breaker_unless_configured),
         TEST(test_breakers_apart),
@@ -1283,8 +1282,8 @@ int main(void)
         TEST(test_builtin_stop),
     };
 
-    log_set_level(LOG_ERROR); /* breakers open and close */
+    log_set_level(LOG_ERROR); /* breakers log warnings */
     signal(SIGPIPE, SIG_IGN);
-    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC); /* what the tests themselves were given */
+    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC); /* descriptors that this program inherited */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Failpoints: the grammar, what is refused, and what each task asks of its boundary
+ * Failpoints: the grammar, what is refused, and what each action does at its place
  *
- * Those that end or stop a process are shown by tests/integration/test_failpoints.py.
+ * tests/integration/test_failpoints.py covers the actions that end or stop a process.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -157,10 +157,10 @@ static void test_refused(void **state)
         if (!strstr(problem.reason, specs[i][1]))
             fail_msg("%s: %s", specs[i][0], problem.reason);
     }
-    assert_int_equal(at_record("x"), FAILPOINT_RETURN); /* nothing of that was taken */
+    assert_int_equal(at_record("x"), FAILPOINT_RETURN); /* the refused text has set nothing */
 }
 
-/* Every one that is listed can be set, once. */
+/* Every failpoint that is listed can be set, once. */
 static void test_list(void **state)
 {
     struct failpoint_info point;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * History: what the lines that the store keeps say
+ * History: how the lines that the store keeps are read
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@ static struct workflow *two_steps(void)
     return w;
 }
 
-/* "seq@at event step #attempt token detail", what there is of it. */
+/* @said: "seq@at event step #attempt token detail", without the parts that the line lacks. */
 static void expect(const char *line, const char *said)
 {
     CLEANUP(workflow_unref) struct workflow *w = two_steps();
@@ -56,7 +56,8 @@ static void expect(const char *line, const char *said)
     effects_deinit(&fx);
 }
 
-/* What an earlier build has written as a whole is shown as a digest, as now it is written. */
+/* A token that an earlier build has stored in full is shown as a digest, like those of this build.
+ * */
 static void test_tokens(void **state)
 {
     expect("7 1 dispatched 1 2 1.9f2c41d07be83a65", "7@1 dispatched pay #2 1.680150bd");
@@ -83,7 +84,7 @@ static void test_jobs(void **state)
     expect("2 90 a_later_event 1 2", "2@90 a_later_event (1 2)"); /* of a newer library */
 }
 
-/* What may be about one step, or about the job. */
+/* Events that may concern one step or the job. */
 static void test_steps_or_jobs(void **state)
 {
     expect("3 90 turned D FAILURE PERMANENT 1", "3@90 turned pay (D FAILURE PERMANENT)");
@@ -95,8 +96,8 @@ static void test_steps_or_jobs(void **state)
     expect("3 90 mended due", "3@90 mended (due)");
 }
 
-/* Nothing of ours; what can be read of it is. */
-static void test_odd(void **state)
+/* A line that this build did not write: the readable parts are shown. */
+static void test_unknown_lines(void **state)
 {
     expect("", "0@0 ");
     expect("x y dispatched 2 z 2.9f", "0@0 dispatched 2.9f");
@@ -108,9 +109,9 @@ static void test_odd(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens), cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_jobs),   cmocka_unit_test(test_steps_or_jobs),
-        cmocka_unit_test(test_odd),
+        cmocka_unit_test(test_tokens),        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_jobs),          cmocka_unit_test(test_steps_or_jobs),
+        cmocka_unit_test(test_unknown_lines),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The http handler, against a server on the same loop that does as it is told
+ * The http handler, against a server on the same loop that answers as each test tells it to
  */
 #include <dirent.h>
 #include <errno.h>
@@ -28,29 +28,29 @@
 #include "base/str.h"
 #include "model/wire.h"
 
-#define LEASE_MS 60000 /* never reached, unless a test is about it */
+#define LEASE_MS 60000 /* never reached, except in tests of the lease */
 #define ASKED_MAX 512
 
 /* What the server does with a request. */
 struct answer {
     const char *text; /* sent first; NULL: nothing */
-    size_t len;       /* of it; 0: to its NUL */
+    size_t len;       /* of text; 0: up to its NUL */
     enum {
-        KEEP,    /* the connection, for the next request */
-        CLOSE,   /* it behind the text */
-        RESET,   /* likewise, but rudely */
-        HANG,    /* say no more */
-        ENDLESS, /* go on with `more` for ever */
+        KEEP,    /* keeps the connection for the next request */
+        CLOSE,   /* closes it after the text */
+        RESET,   /* resets it after the text */
+        HANG,    /* sends nothing more */
+        ENDLESS, /* repeats `more` for ever */
     } then;
     const char *more;
 };
 
 static const struct answer GOOD = {.text = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"};
 
-/* One request, as it came. */
+/* One request as the server received it. */
 struct asked {
     struct buf text; /* head and body */
-    size_t body;     /* where it begins */
+    size_t body;     /* where the body begins */
     unsigned peer;   /* number of the connection */
 };
 
@@ -61,7 +61,7 @@ struct peer {
     unsigned number;
     struct buf in;
     uv_write_t write;
-    struct answer answer; /* under way */
+    struct answer answer; /* being sent */
     char room[65536];
 };
 
@@ -71,13 +71,13 @@ struct world {
     uv_timer_t timer;
     int port;
     struct list peers;
-    unsigned n_peers; /* that ever connected */
+    unsigned n_peers; /* connections so far */
     struct answer answer;
-    const struct answer *answers; /* the first of them, in their order; then `answer` */
+    const struct answer *answers; /* to the first requests; `answer` to the others */
     size_t n_answers;
     struct asked asked[ASKED_MAX];
     size_t n_asked;
-    void (*on_asked)(struct world *w); /* a request is there, and its answer is on its way */
+    void (*on_asked)(struct world *w); /* called while the answer is being sent */
     struct agent_action action;
     struct http_action http;
     char url[128];
@@ -86,7 +86,7 @@ struct world {
     unsigned under_way;
 };
 
-/* One run and what came of it. */
+/* One run and its result. */
 struct trial {
     struct world *world;
     struct handler_run *handler_run;
@@ -110,9 +110,9 @@ struct trial {
     int64_t at;
 };
 
-/* ---- names ---- */
+/* ---- name resolution ---- */
 
-/* The resolver's place: what ends in .slow is found when the test says so. */
+/* Replaces the resolver: a name that ends in .slow is resolved when the test says so. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -153,7 +153,7 @@ static bool ends_with(const char *text, const char *end)
     return strlen(text) >= strlen(end) && strcmp(text + strlen(text) - strlen(end), end) == 0;
 }
 
-/* In the place of libc's: libcurl's threads call it. Names that it knows need no server. */
+/* Replaces libc's function; libcurl's threads call it. Known names need no server. */
 __attribute__((visibility("default"))) int getaddrinfo(const char *name, const char *service,
                                                        const struct addrinfo *hints,
                                                        struct addrinfo **out)
@@ -165,7 +165,7 @@ __attribute__((visibility("default"))) int getaddrinfo(const char *name, const c
         gate_pass();
     else if (strcmp(name, "127.0.0.1") != 0)
         return EAI_NONAME;
-    found = calloc(1, sizeof(*found) + sizeof(*address)); /* freed as libc's own: in one piece */
+    found = calloc(1, sizeof(*found) + sizeof(*address)); /* one block, as libc allocates it */
     address = (struct sockaddr_in *)(void *)(found + 1);
     address->sin_family = AF_INET;
     address->sin_port = htons((uint16_t)atoi(service));
@@ -230,7 +230,7 @@ static void peer_answer(struct peer *p, const struct answer *answer)
         peer_close(p, answer->then == RESET);
 }
 
-/* Length of the request at the beginning of @in, 0: not whole yet. */
+/* Length of the request at the beginning of @in; 0: it is not complete. */
 static size_t request_length(struct buf *in, size_t *head)
 {
     const char *text = buf_str(in), *end = strstr(text, "\r\n\r\n");
@@ -323,7 +323,7 @@ static void server_close(struct world *w)
     }
 }
 
-/* ---- what was asked ---- */
+/* ---- requests received ---- */
 
 static const char *asked_text(struct world *w, size_t i)
 {
@@ -336,7 +336,7 @@ static const char *asked_body(struct world *w, size_t i)
     return asked_text(w, i) + w->asked[i].body;
 }
 
-/* A header as it came, without the end of its line; NULL for none. Freed by the caller. */
+/* A header as it was received, without the end of its line; NULL: none. The caller frees it. */
 static char *asked_header(struct world *w, size_t i, const char *name)
 {
     const char *text = asked_text(w, i);
@@ -439,30 +439,30 @@ static void trial_start(struct trial *t)
     t->world->under_way++;
     t->handler_run = handler_http.start(&t->world->loop, &t->world->action, &head);
     assert_non_null(t->handler_run);
-    assert_false(t->ended); /* never from within start() */
+    assert_false(t->ended); /* done() is never called from within start() */
 }
 
 static void trial_stop(struct trial *t, bool at_once)
 {
     handler_http.stop(t->handler_run, at_once);
-    assert_false(t->ended); /* nor stop() */
+    assert_false(t->ended); /* nor from within stop() */
 }
 
-/* Until every run has ended. */
+/* Runs the loop until every run has ended. */
 static void finish(struct world *w)
 {
     while (w->under_way > 0)
         uv_run(&w->loop, UV_RUN_ONCE);
 }
 
-/* Until this one has; others may go on. */
+/* Runs the loop until this run has ended; others may go on. */
 static void finish_one(struct trial *t)
 {
     while (!t->ended)
         uv_run(&t->world->loop, UV_RUN_ONCE);
 }
 
-/* Until a request is there. */
+/* Runs the loop until @n requests were received. */
 static void await_asked(struct world *w, size_t n)
 {
     while (w->n_asked < n)
@@ -473,23 +473,23 @@ static void on_time(uv_timer_t *timer)
 {
 }
 
-/* The loop goes on until @when. */
+/* Runs the loop until @when. */
 static void await_time(struct world *w, int64_t when)
 {
-    uv_timer_start(&w->timer, on_time, 1, 1); /* again and again: one may fire before the wait */
+    uv_timer_start(&w->timer, on_time, 1, 1); /* repeatedly: a timer may fire a little early */
     while (clock_monotonic_ms() < when)
         uv_run(&w->loop, UV_RUN_ONCE);
     uv_timer_stop(&w->timer);
 }
 
-/* Until nobody, or somebody, stands at the gate. */
+/* Runs the loop until a lookup waits at the gate, or none does. */
 static void await_gate(struct world *w, bool somebody)
 {
     while (gate_waiting() != somebody)
         await_time(w, clock_monotonic_ms() + 1);
 }
 
-/* One run with nothing special about it. */
+/* One run with default settings. */
 static void run_one(struct world *w, struct trial *t)
 {
     trial_init(w, t);
@@ -519,7 +519,7 @@ static void expect_failed(const struct trial *t, const char *class, Drover__V1__
 #define expect_deferred(t, class, e)                                                               \
     expect_failed(t, class, DROVER__V1__VERDICT__VERDICT_DEFER, DROVER__V1__EFFECT__EFFECT_##e)
 
-/* ---- life ---- */
+/* ---- setup ---- */
 
 static void set_path(struct world *w, const char *path)
 {
@@ -527,7 +527,7 @@ static void set_path(struct world *w, const char *path)
     snprintf(w->url, sizeof(w->url), "%s%s", w->target, path);
 }
 
-/* A port that nobody listens at; kept so by a socket that is to be closed. */
+/* A port without a listener. The socket that reserves it is to be closed by the caller. */
 static int set_dead_port(struct world *w)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -587,14 +587,14 @@ static void asked_clear(struct world *w)
     w->n_asked = 0;
 }
 
-/* close() leaves no handle behind, whatever was kept. */
+/* close() leaves no handle behind, even with connections and breakers. */
 static int teardown(void **state)
 {
     struct world *w = *state;
 
     assert_int_equal(w->under_way, 0);
     handler_http.close();
-    handler_http.close(); /* harmless: several actors may have this handler */
+    handler_http.close(); /* may be repeated: several actors may have this handler */
     uv_close((uv_handle_t *)&w->timer, NULL);
     server_close(w);
     uv_run(&w->loop, UV_RUN_DEFAULT);
@@ -604,7 +604,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* ---- what comes back ---- */
+/* ---- results ---- */
 
 static void test_success(void **state)
 {
@@ -636,7 +636,7 @@ static void test_success_without_body(void **state)
 
     run_answer(w, &t, "HTTP/1.1 204 No Content\r\nContent-Type: text/plain\r\n\r\n");
     assert_true(t.ok);
-    assert_false(t.typed); /* no result at all, not an empty one */
+    assert_false(t.typed); /* no result, as opposed to an empty one */
     assert_int_equal(t.result.len, 0);
     trial_deinit(&t);
     run_one(w, &t);
@@ -657,11 +657,11 @@ static void test_success_without_type(void **state)
                "HTTP/1.1 200 OK\r\nContent-Type: text/\xc3\xa4\r\n"
                "Content-Length: 2\r\n\r\nhi");
     assert_true(t.ok);
-    assert_string_equal(t.type, ""); /* not what the wire could carry */
+    assert_string_equal(t.type, ""); /* the wire cannot carry the type that was sent */
     trial_deinit(&t);
 }
 
-/* A binary body, and one whose end is that of the connection. */
+/* A binary body, and a body that ends with the connection. */
 static void test_success_until_closed(void **state)
 {
     static const char text[] = "HTTP/1.0 200 OK\r\nContent-Type: a/b\r\n\r\na\0b";
@@ -681,7 +681,7 @@ static void test_verdicts(void **state)
     static const struct {
         int status;
         bool permanent;
-        bool none; /* nothing was done */
+        bool none; /* whether the error says that the call had no effect */
     } rules[] = {
         {300, true, false},  {301, true, false},  {304, true, false},  {307, true, false},
         {400, true, true},   {401, true, true},   {403, true, true},   {404, true, true},
@@ -714,7 +714,7 @@ static void test_verdicts(void **state)
     assert_int_equal(w->n_asked, array_size(rules));
 }
 
-/* What the second of two tries is told says nothing of the first. */
+/* The error of a second try says that nothing was done only if the first try did nothing either. */
 static void test_verdicts_of_further_tries(void **state)
 {
     static const char no[] = "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n";
@@ -737,14 +737,14 @@ static void test_verdicts_of_further_tries(void **state)
             else if (n == 0)
                 expect_permanent(&t, "HTTP_404", UNKNOWN);
             else
-                expect_transient(&t, "HTTP_409", UNKNOWN); /* that one may still be at work */
+                expect_transient(&t, "HTTP_409", UNKNOWN); /* the first may be in progress */
             assert_int_equal(t.retry_after, i > 0 && n == 1 ? 2000 : 0);
             trial_deinit(&t);
         }
     }
 }
 
-/* Where a request goes is the configuration's to say. */
+/* The handler follows no redirects: the configuration alone says where a request goes. */
 static void test_redirects_are_not_followed(void **state)
 {
     struct world *w = *state;
@@ -791,7 +791,7 @@ static void test_retry_after(void **state)
     assert_in_range(t.retry_after, 1000, 1000000);
 }
 
-/* What nobody can mean is not believed. */
+/* A pause that is absurdly long is ignored. */
 static void test_absurd_retry_after(void **state)
 {
     static const char *const absurd[] = {
@@ -831,7 +831,7 @@ static void test_connection_refused(void **state)
     assert_non_null(strstr(t.message, w->target));
     trial_deinit(&t);
 
-    trial_init(w, &t); /* what an earlier one has done, nobody knows */
+    trial_init(w, &t); /* an earlier try may have had an effect */
     t.request.attempt = 2;
     trial_start(&t);
     finish(w);
@@ -847,7 +847,7 @@ static void test_connection_refused(void **state)
     close(fd);
 }
 
-/* Who stood still since the request was taken asks for nothing any more. */
+/* If the process stood still since it took the request, it sends nothing after the lease. */
 static void test_deadline_passed(void **state)
 {
     struct world *w = *state;
@@ -875,7 +875,7 @@ static void test_name_that_does_not_resolve(void **state)
     trial_deinit(&t);
 }
 
-/* It ends by itself, and while there is time to say so. */
+/* A call that hangs ends by itself, while there is time to report that. */
 static void test_hang(void **state)
 {
     struct world *w = *state;
@@ -917,7 +917,7 @@ static void test_timeout_of_the_action(void **state)
     }
 }
 
-/* A lease that is over, or all but: it still ends, once, and soon. */
+/* A lease that is over, or nearly: the run still ends, once and soon. */
 static void test_no_time(void **state)
 {
     static const int64_t left[] = {-100000, -1, 0, 1, 9};
@@ -949,7 +949,7 @@ static void test_longest_lease(void **state)
     trial_deinit(&t);
 }
 
-static void test_cut_short(void **state)
+static void test_truncated_answers(void **state)
 {
     static const struct answer answers[] = {
         {.then = CLOSE},
@@ -983,7 +983,7 @@ static void test_cut_short(void **state)
     assert_int_equal(w->n_asked, array_size(answers));
 }
 
-/* What comes before the answer is none, and what comes behind it changes nothing. */
+/* Interim answers are not the answer, and trailers do not change it. */
 static void test_interim_answers_and_trailers(void **state)
 {
     struct world *w = *state;
@@ -1007,8 +1007,8 @@ static bool takes_one_blank(void)
     return curl_version_info(CURLVERSION_NOW)->version_num >= 0x080000;
 }
 
-/* What libcurl takes for a status line is one, however many blanks it has. From 8.x on it takes one
- * blank only: then there is no answer. */
+/* libcurl before 8 accepts any number of blanks in a status line, later ones accept one only: then
+ * there is no answer. */
 static void test_blanks_before_the_status(void **state)
 {
     static const struct {
@@ -1048,11 +1048,11 @@ static void test_headers_without_end(void **state)
 
     memset(more + 2, 'a', sizeof(more) - 3);
     w->answer = (struct answer){
-        .text = "HTTP/1.1 200 OK\r\n", .then = ENDLESS, .more = more}; /* one line */
+        .text = "HTTP/1.1 200 OK\r\n", .then = ENDLESS, .more = more}; /* one endless line */
     run_one(w, &t);
     expect_transient(&t, "NETWORK", UNKNOWN);
     trial_deinit(&t);
-    memcpy(more + sizeof(more) - 8, ": b\r\n", 6); /* many of them */
+    memcpy(more + sizeof(more) - 8, ": b\r\n", 6); /* endlessly many lines */
     more[sizeof(more) - 3] = '\0';
     run_one(w, &t);
     expect_transient(&t, "NETWORK", UNKNOWN);
@@ -1118,7 +1118,7 @@ static void test_result_without_end(void **state)
     trial_deinit(&t);
 }
 
-/* What is too large is the configuration's fault, not a sign of an outage. */
+/* A result that is too large is a fault of the configuration, not a sign of an outage. */
 static void test_large_results_open_no_breaker(void **state)
 {
     struct world *w = *state;
@@ -1170,7 +1170,7 @@ static void test_error_body_without_end(void **state)
     trial_deinit(&t);
 }
 
-/* ---- what is sent ---- */
+/* ---- requests sent ---- */
 
 static void test_headers(void **state)
 {
@@ -1219,7 +1219,7 @@ static void test_configured_content_type(void **state)
     trial_deinit(&t);
 }
 
-/* Of what a job holds, nothing becomes a header, a line, or another path. */
+/* No data of a job becomes a header, a line or another path. */
 static void test_hostile_job(void **state)
 {
     struct world *w = *state;
@@ -1287,7 +1287,7 @@ static void test_paths(void **state)
         {"/a/${input}?b", "..", NULL},
         {"/a/${input}/b", "..", NULL},
         {"/a/.${input}/b", ".", NULL},
-        {"/a/${input}", "../admin", NULL}, /* many a server decodes before it looks */
+        {"/a/${input}", "../admin", NULL}, /* many servers decode before they check */
         {"/a/${input}", "b/../../admin", NULL},
         {"/a/${input}", "b/..", NULL},
         {"/a/${input}", "..\\admin", NULL},
@@ -1316,7 +1316,7 @@ static void test_paths(void **state)
     }
 }
 
-/* A whole document where a word was meant. */
+/* A whole document in place of one word. */
 static void run_long(struct world *w, struct trial *t, size_t len, const char *path, char *header)
 {
     char *text = calloc(1, len + 1);
@@ -1402,7 +1402,7 @@ static void test_methods_and_bodies(void **state)
     }
 }
 
-static void test_body_that_is_not_there(void **state)
+static void test_missing_body(void **state)
 {
     struct world *w = *state;
     struct trial t;
@@ -1453,7 +1453,7 @@ static void test_head(void **state)
     assert_int_equal(w->n_peers, 1);
 }
 
-/* Of proxies only the configuration speaks, not what the agent finds in its environment. */
+/* Only the configuration sets proxies, not the agent's environment. */
 static void test_proxies(void **state)
 {
     struct world *w = *state;
@@ -1501,7 +1501,7 @@ static void test_connections_are_kept(void **state)
     assert_int_equal(open_files(), files);
 }
 
-/* A service may close what is idle, at any moment. */
+/* A service may close an idle connection at any moment. */
 static void test_kept_connection_closed_meanwhile(void **state)
 {
     struct world *w = *state;
@@ -1517,7 +1517,8 @@ static void test_kept_connection_closed_meanwhile(void **state)
     trial_deinit(&t);
 }
 
-/* ... also when the next request is on its way: libcurl sends it again on a fresh one. */
+/* The service may also close it when the next request is on its way: libcurl sends that request
+ * again on a new connection. */
 static void test_kept_connection_closed_under_the_request(void **state)
 {
     static const struct answer answers[] = {
@@ -1544,8 +1545,9 @@ static void close_listener(struct world *w)
         uv_close((uv_handle_t *)&w->listener, NULL);
 }
 
-/* What was sent before it could not connect any more may have been done. */
-static void test_effect_of_what_was_sent_before(void **state)
+/* If libcurl sends a request again and then cannot connect, the first copy may have had an effect.
+ * */
+static void test_effect_of_a_request_sent_again(void **state)
 {
     static const struct answer answers[] = {
         {.text = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
@@ -1564,8 +1566,8 @@ static void test_effect_of_what_was_sent_before(void **state)
     trial_deinit(&t);
 }
 
-/* Nor is it known what a request did that libcurl sent twice. */
-static void test_verdicts_of_what_was_sent_twice(void **state)
+/* A request that libcurl sent twice may have had an effect, whatever the second answer says. */
+static void test_verdicts_of_a_request_sent_twice(void **state)
 {
     static const struct answer answers[] = {
         {.text = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"}, {.then = CLOSE},
@@ -1588,7 +1590,7 @@ static void test_verdicts_of_what_was_sent_twice(void **state)
     assert_int_equal(w->n_asked, 5);
 }
 
-/* ---- ends before its time ---- */
+/* ---- stops ---- */
 
 static void expect_stopped(struct trial *t)
 {
@@ -1599,7 +1601,7 @@ static void expect_stopped(struct trial *t)
     trial_deinit(t);
 }
 
-/* Programs that the agent runs meanwhile get none of the connections. */
+/* Programs that the agent runs do not inherit its connections. */
 static void test_connections_are_not_inherited(void **state)
 {
     struct world *w = *state;
@@ -1622,7 +1624,7 @@ static void test_connections_are_not_inherited(void **state)
     w->under_way++;
     t.handler_run = handler_exec.start(&w->loop, &action, &head);
     finish_one(&t);
-    assert_string_equal(buf_str(&t.result), "0\n1\n2\n3\n4\n"); /* 4 is the folder it reads */
+    assert_string_equal(buf_str(&t.result), "0\n1\n2\n3\n4\n"); /* 4 is the folder that ls reads */
     trial_deinit(&t);
     expect_stopped(&hanging);
 }
@@ -1632,18 +1634,18 @@ static void test_stop(void **state)
     struct world *w = *state;
     struct trial t;
 
-    trial_init(w, &t); /* before the loop has turned */
+    trial_init(w, &t); /* stopped before the loop has turned */
     trial_start(&t);
     expect_stopped(&t);
 
-    w->answer = (struct answer){.then = HANG}; /* the request is sent */
+    w->answer = (struct answer){.then = HANG}; /* stopped after the request was sent */
     trial_init(w, &t);
     trial_start(&t);
     await_asked(w, 1);
     expect_stopped(&t);
 
     w->answer = (struct answer){.text = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\na"};
-    trial_init(w, &t); /* half an answer is there */
+    trial_init(w, &t); /* stopped after half the answer */
     trial_start(&t);
     await_asked(w, 2);
     uv_run(&w->loop, UV_RUN_ONCE);
@@ -1652,8 +1654,8 @@ static void test_stop(void **state)
     assert_int_equal(w->n_asked, 2);
 }
 
-/* A result that is there already stays what it is. */
-static void test_stop_of_what_is_over(void **state)
+/* A stop after the result does not change the result. */
+static void test_stop_after_the_result(void **state)
 {
     struct world *w = *state;
     struct trial t;
@@ -1668,7 +1670,7 @@ static void test_stop_of_what_is_over(void **state)
     trial_deinit(&t);
 }
 
-/* A listener whose queue is full: connections are neither taken nor refused. */
+/* A listener whose queue is full: connections are neither accepted nor refused. */
 static void test_stop_while_connecting(void **state)
 {
     struct world *w = *state;
@@ -1685,7 +1687,7 @@ static void test_stop_while_connecting(void **state)
     }
     trial_init(w, &t);
     trial_start(&t);
-    await_time(w, clock_monotonic_ms() + 20); /* whether it has begun to connect shows nowhere */
+    await_time(w, clock_monotonic_ms() + 20); /* nothing shows whether it has begun to connect */
     expect_stopped(&t);
 
     w->http.timeout_ms = 30;
@@ -1697,7 +1699,7 @@ static void test_stop_while_connecting(void **state)
     close(dead);
 }
 
-/* A name server that does not answer holds up nobody: neither the run, nor the loop. */
+/* A name server that does not answer blocks neither the end of the run nor the loop. */
 static void test_slow_name(void **state)
 {
     struct world *w = *state;
@@ -1728,7 +1730,7 @@ static void test_slow_name(void **state)
     assert_int_equal(w->n_asked, 1);
 }
 
-/* The process may end while threads of libcurl's still look for a name. */
+/* The process may end while threads of libcurl still resolve a name. */
 static void test_close_under_a_slow_name(void **state)
 {
     struct world *w = *state;
@@ -1747,14 +1749,14 @@ static void test_close_under_a_slow_name(void **state)
     await_gate(w, false);
 }
 
-/* ---- one run and another ---- */
+/* ---- several runs ---- */
 
 static void start_other(struct trial *t)
 {
     trial_start(t->other);
 }
 
-/* What done() frees may be asked for again in the same breath. */
+/* done() may start another run, which may get the memory that was just freed. */
 static void test_another_from_within_done(void **state)
 {
     struct world *w = *state;
@@ -1788,7 +1790,7 @@ static void test_another_stopped_from_within_done(void **state)
     struct world *w = *state;
     struct trial a, b;
 
-    for (int i = 0; i < 20; i++) { /* both answers are there, or one */
+    for (int i = 0; i < 20; i++) { /* either both answers were read, or one */
         trial_init(w, &a);
         trial_init(w, &b);
         a.then = b.then = stop_other;
@@ -1805,7 +1807,7 @@ static void test_another_stopped_from_within_done(void **state)
 
 #define MANY 200
 
-static void test_many(void **state)
+static void test_many_runs(void **state)
 {
     struct world *w = *state;
     struct trial *trials = calloc(MANY, sizeof(*trials));
@@ -1832,8 +1834,8 @@ static void test_many(void **state)
     free(trials);
 }
 
-/* Answers, hangs, resets and refusals side by side; each gets its own. */
-static void test_many_kinds(void **state)
+/* Answers, hangs, resets and refusals at the same time: each run gets its own result. */
+static void test_many_kinds_of_answers(void **state)
 {
     static const struct answer answers[] = {
         {.text = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
@@ -1886,7 +1888,7 @@ static void test_breaker_opens(void **state)
     run_one(w, &t);
     expect_deferred(&t, "BREAKER_OPEN", UNKNOWN);
     assert_in_range(t.retry_after, 1, 60000);
-    assert_non_null(strstr(t.message, "503 from http://127.0.0.1")); /* why */
+    assert_non_null(strstr(t.message, "503 from http://127.0.0.1")); /* the reason */
     trial_deinit(&t);
     trial_init(w, &t);
     t.request.attempt = 2;
@@ -1897,7 +1899,7 @@ static void test_breaker_opens(void **state)
     assert_int_equal(w->n_asked, 3);
 }
 
-/* Each target has its own, and each actor. */
+/* Each target has its own breaker, and each actor. */
 static void test_breakers_apart(void **state)
 {
     struct world *w = *state;
@@ -1926,7 +1928,7 @@ static void test_breakers_apart(void **state)
     close(fd);
 }
 
-/* What says that the service is there, and what says that it is not. */
+/* Which answers open the breaker, and which close it. */
 static void test_what_a_breaker_counts(void **state)
 {
     static const struct {
@@ -1964,7 +1966,7 @@ static void test_what_a_breaker_counts(void **state)
     }
 }
 
-/* Opens it, with a time that is over before anybody looks. */
+/* Opens the breaker, for a time that is over soon. */
 static void open_breaker(struct world *w)
 {
     struct trial t;
@@ -2001,7 +2003,7 @@ static void test_one_probe(void **state)
     trial_deinit(&t);
 }
 
-/* A probe that was stopped leaves its place to another. */
+/* A probe that was stopped lets another call be the probe. */
 static void test_stopped_probe(void **state)
 {
     struct world *w = *state;
@@ -2021,7 +2023,7 @@ static void test_stopped_probe(void **state)
 
 /* ---- the end ---- */
 
-/* Nothing is kept from the first life. */
+/* After close() neither breakers nor connections are kept. */
 static void test_close_and_begin_again(void **state)
 {
     struct world *w = *state;
@@ -2037,7 +2039,7 @@ static void test_close_and_begin_again(void **state)
     handler_http.close();
     uv_run(&w->loop, UV_RUN_NOWAIT);
     while (!list_empty(&w->peers))
-        uv_run(&w->loop, UV_RUN_ONCE); /* the server hears of it */
+        uv_run(&w->loop, UV_RUN_ONCE); /* the server sees that */
     assert_int_equal(open_files(), files);
     w->answer = GOOD;
     run_one(w, &t);
@@ -2072,7 +2074,7 @@ int main(void)
         TEST(test_timeout_of_the_action),
         TEST(test_no_time),
         TEST(test_longest_lease),
-        TEST(test_cut_short),
+        TEST(test_truncated_answers),
         TEST(test_interim_answers_and_trailers),
         TEST(test_blanks_before_the_status),
         TEST(test_headers_without_end),
@@ -2088,25 +2090,25 @@ int main(void)
         TEST(test_paths),
         TEST(test_long_values),
         TEST(test_methods_and_bodies),
-        TEST(test_body_that_is_not_there),
+        TEST(test_missing_body),
         TEST(test_large_body),
         TEST(test_head),
         TEST(test_proxies),
         TEST(test_connections_are_kept),
         TEST(test_kept_connection_closed_meanwhile),
         TEST(test_kept_connection_closed_under_the_request),
-        TEST(test_effect_of_what_was_sent_before),
-        TEST(test_verdicts_of_what_was_sent_twice),
+        TEST(test_effect_of_a_request_sent_again),
+        TEST(test_verdicts_of_a_request_sent_twice),
         TEST(test_connections_are_not_inherited),
         TEST(test_stop),
-        TEST(test_stop_of_what_is_over),
+        TEST(test_stop_after_the_result),
         TEST(test_stop_while_connecting),
         TEST(test_slow_name),
         TEST(test_close_under_a_slow_name),
         TEST(test_another_from_within_done),
         TEST(test_another_stopped_from_within_done),
-        TEST(test_many),
-        TEST(test_many_kinds),
+        TEST(test_many_runs),
+        TEST(test_many_kinds_of_answers),
         TEST(test_breaker_opens),
         TEST(test_breakers_apart),
         TEST(test_what_a_breaker_counts),
@@ -2116,8 +2118,8 @@ int main(void)
         TEST(test_close_without_a_run),
     };
 
-    log_set_level(LOG_ERROR); /* breakers open and close */
+    log_set_level(LOG_ERROR); /* breakers log warnings */
     signal(SIGPIPE, SIG_IGN);
-    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC); /* what the tests themselves were given */
+    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC); /* descriptors that this program inherited */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

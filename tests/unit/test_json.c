@@ -150,7 +150,7 @@ static void test_enums(void **state)
     expect_flaw(SUBMIT, "{\"desired\":true}", "desired");
 }
 
-/* Types that no message of ours has, so far. */
+/* Types that no message of Drover has so far. */
 struct narrow {
     ProtobufCMessage base;
     float ratio;
@@ -245,8 +245,8 @@ static void test_payload_for_people(void **state)
     expect_flaw(SUBMIT, "{\"text\":\"a\"}", "");
 }
 
-/* Data that is not what its type says goes out as base64, and comes back as it was. */
-static void test_payload_that_lies(void **state)
+/* Data that does not match its content type is written as base64, and read back unchanged. */
+static void test_payload_of_wrong_type(void **state)
 {
     expect_same(PAYLOAD, "{\"contentType\":\"application/json\",\"data\":\"ew==\"}");
     expect_same(PAYLOAD, "{\"contentType\":\"application/json\"}");
@@ -290,7 +290,7 @@ static void test_types_of_json(void **state)
             fail_msg("%s", no[i]);
 }
 
-/* Parameters and suffixes change nothing, neither here nor on the way back. */
+/* Parameters and suffixes of a type make no difference, in neither direction. */
 static void test_payload_of_json_like_types(void **state)
 {
     expect_same(PAYLOAD, "{\"contentType\":\"application/json; charset=utf-8\",\"json\":[1]}");
@@ -347,7 +347,8 @@ static void test_payload_alone(void **state)
     assert_string_equal(buf_str(&text), "null");
 }
 
-/* What nobody could read back in a message is no JSON here either. */
+/* JSON that is nested too deeply to be read back within a message is not written as JSON here
+ * either. */
 static void test_deep_payload_alone(void **state)
 {
     char *deep = repeat("", "[", 100000, "");
@@ -391,8 +392,8 @@ static void test_unknown_and_doubled(void **state)
     expect_syntax("{\"jobId\":\"a\",\"jobId\":\"a\"}");
 }
 
-/* The first problem is told, and what is sound is there. */
-static void test_reads_on_after_a_flaw(void **state)
+/* The first problem is reported, and the valid fields are read. */
+static void test_valid_fields_beside_a_flaw(void **state)
 {
     ProtobufCMessage *message;
     struct problem problem;
@@ -435,7 +436,7 @@ static void test_syntax(void **state)
         expect_syntax(TEXTS[i]);
 }
 
-/* A value of the client's may hold it, and is then no C string; text of ours may not. */
+/* A value of a client may contain NUL, and is then no C string; text fields may not. */
 static void test_nul(void **state)
 {
     Drover__V1__Payload *p = read_good(PAYLOAD, "{\"text\":\"a\\u0000b\"}");
@@ -463,7 +464,7 @@ static void expect_quoted(const char *text, const char *quoted)
     protobuf_c_message_free_unpacked(message, NULL);
 }
 
-/* What is quoted ends with a whole character. */
+/* A quoted text ends with a whole character. */
 static void test_quotes(void **state)
 {
     char *name = repeat("{\"", "\xc3\xbc", 32, "\":1}");
@@ -484,7 +485,7 @@ static void test_quotes(void **state)
     free(cut_value);
 }
 
-/* The form of a payload for people, where it is not far longer than base64. */
+/* A large payload is written in the readable form unless that is much longer than base64. */
 static void test_form_of_a_large_payload(void **state)
 {
     static const char *const PARTS[] = {"\1", ",1e9", "a", ",1"};
@@ -519,7 +520,7 @@ static void test_depth(void **state)
     free(text);
 }
 
-/* It is one for the whole process, in which others may be parsing. */
+/* The allocator of jansson is global: other threads may be parsing. */
 static void test_parsing_leaves_jansson_its_memory(void **state)
 {
     Drover__V1__Payload p = DROVER__V1__PAYLOAD__INIT;
@@ -538,7 +539,7 @@ static void test_parsing_leaves_jansson_its_memory(void **state)
     assert_true(after == malloc);
 }
 
-/* What jansson really takes stays under what was reckoned before. */
+/* jansson never takes more memory than was estimated before. */
 static void test_memory(void **state)
 {
     static const struct {
@@ -575,7 +576,7 @@ static void test_memory(void **state)
     }
 }
 
-/* A megabyte of one-digit numbers is a payload like any other. */
+/* A megabyte of one-digit numbers is accepted like other payloads. */
 static void test_a_dense_payload_fits(void **state)
 {
     char *text = repeat("{\"input\":{\"json\":[1", ",1", 524200, "]}}");
@@ -586,7 +587,7 @@ static void test_a_dense_payload_fits(void **state)
     free(text);
 }
 
-static void test_not_finite_is_written_as_null(void **state)
+static void test_infinite_numbers_are_written_as_null(void **state)
 {
     Drover__V1__Progress progress = DROVER__V1__PROGRESS__INIT;
     CLEANUP(buf_deinit) struct buf text = {0};
@@ -606,7 +607,7 @@ int main(void)
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_narrow_numbers),
         cmocka_unit_test(test_payload_for_people),
-        cmocka_unit_test(test_payload_that_lies),
+        cmocka_unit_test(test_payload_of_wrong_type),
         cmocka_unit_test(test_types_of_json),
         cmocka_unit_test(test_payload_of_json_like_types),
         cmocka_unit_test(test_payload_alone),
@@ -614,7 +615,7 @@ int main(void)
         cmocka_unit_test(test_value_alone),
         cmocka_unit_test(test_oneof),
         cmocka_unit_test(test_unknown_and_doubled),
-        cmocka_unit_test(test_reads_on_after_a_flaw),
+        cmocka_unit_test(test_valid_fields_beside_a_flaw),
         cmocka_unit_test(test_syntax),
         cmocka_unit_test(test_nul),
         cmocka_unit_test(test_quotes),
@@ -623,7 +624,7 @@ int main(void)
         cmocka_unit_test(test_parsing_leaves_jansson_its_memory),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_a_dense_payload_fits),
-        cmocka_unit_test(test_not_finite_is_written_as_null),
+        cmocka_unit_test(test_infinite_numbers_are_written_as_null),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Listing: how what partitions find becomes a page, and where the next one begins
+ * Listing: how the answers of the partitions become a page, and where the next page begins
  */
 #include <inttypes.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 #include "model/listing.h"
 #include "model/wire.h"
 
-#define JOB_FIELDS 35 /* of an answer, and where among them stands when it was created */
+#define JOB_FIELDS 35 /* of an answer */
 #define CREATED 11
 
 struct world {
@@ -48,7 +48,7 @@ static void begin(struct world *w)
     assert_int_equal(listing_new(&w->listing, &w->query, NULL), 0);
 }
 
-/* What the next call asks for: "before id since limit phase workflow needs class actor label…". */
+/* @said: "before id since limit phase workflow needs class actor label...", of the next call. */
 static void expect_call(struct world *w, const char *said)
 {
     CLEANUP(buf_deinit) struct buf text = {0};
@@ -62,8 +62,8 @@ static void expect_call(struct world *w, const char *said)
     assert_string_equal(buf_str(&text), said);
 }
 
-/* The partition answers with jobs such as "9.b 8.a": when they were created, and their ids. It has
- * looked as far as @last, such as "8.a", and knows of more, or not. */
+/* The partition answers with jobs such as "9.b 8.a": the time of creation and the id of each. It
+ * has scanned as far as @last, such as "8.a"; @more: it has more jobs. */
 static int found(struct world *w, const char *jobs, const char *last, bool more)
 {
     struct bytes items[6 + 8 * (1 + JOB_FIELDS)] = {0};
@@ -93,7 +93,7 @@ static int found(struct world *w, const char *jobs, const char *last, bool more)
     return listing_take(w->listing, &w->fx, &r);
 }
 
-/* The page, and behind a bar where the next one begins; of its jobs only @fit fit. */
+/* @said: the jobs of the page, and after a bar where the next page begins. Only @fit jobs fit. */
 static void expect_page(struct world *w, size_t fit, const char *said)
 {
     CLEANUP(buf_deinit) struct buf text = {0};
@@ -110,7 +110,7 @@ static void expect_page(struct world *w, size_t fit, const char *said)
     assert_string_equal(buf_str(&text), said);
 }
 
-static void test_asks(void **state)
+static void test_calls(void **state)
 {
     struct world *w = *state;
     Drover__V1__Label labels[2] = {DROVER__V1__LABEL__INIT, DROVER__V1__LABEL__INIT};
@@ -128,7 +128,7 @@ static void test_asks(void **state)
     w->query.phase = DROVER__V1__PHASE__PHASE_ERROR;
     w->query.workflow = (char *)"order@2";
     w->query.since = 5;
-    w->query.before = 9; /* not those of that moment */
+    w->query.before = 9; /* jobs created at 9 are not included */
     w->query.limit = WIRE_LIST_MAX + 1;
     begin(w);
     expect_call(w, "8  5 200 ERROR order@2    shop=a b eu=");
@@ -142,7 +142,7 @@ static void test_asks(void **state)
     w->listing = listing_free(w->listing);
 
     w->query = (Drover__V1__ListJobs)DROVER__V1__LIST_JOBS__INIT;
-    w->query.actor = (char *)"payment"; /* of a job that needs nobody nothing is known */
+    w->query.actor = (char *)"payment"; /* known only of jobs that need a person */
     begin(w);
     expect_call(w, "+inf  0 50   any  payment");
     w->listing = listing_free(w->listing);
@@ -171,7 +171,7 @@ static void test_cursors(void **state)
     begin(w);
 }
 
-static void test_merges(void **state)
+static void test_merging(void **state)
 {
     struct world *w = *state;
 
@@ -182,13 +182,13 @@ static void test_merges(void **state)
     expect_page(w, 5, "9.b 8.d 7.c 7.a | ");
     w->listing = listing_free(w->listing);
 
-    begin(w); /* one does not fit into the message */
+    begin(w); /* one job does not fit into the message */
     assert_int_equal(found(w, "9.b 7.a", "7.a", false), 0);
     expect_page(w, 1, "9.b | 9.b");
 }
 
-/* What is older than a full page is not asked for, and comes with the next one. */
-static void test_full(void **state)
+/* Partitions are not asked for jobs older than a full page; the next page has them. */
+static void test_full_page(void **state)
 {
     struct world *w = *state;
 
@@ -202,16 +202,17 @@ static void test_full(void **state)
     expect_page(w, 2, "9.b 8.d | 8.d");
     w->listing = listing_free(w->listing);
 
-    w->query.since = 8; /* then it is all that was asked for */
+    w->query.since = 8; /* with this the page has all jobs of the query */
     begin(w);
     assert_int_equal(found(w, "9.b", "9.b", false), 0);
     assert_int_equal(found(w, "8.d", "8.d", false), 0);
     expect_page(w, 2, "9.b 8.d | ");
 }
 
-/* A partition that looks at many and finds few is asked again, from there on; eight times. What it
- * has not looked at may be newer than what others have found: the page ends before that. */
-static void test_asked_again(void **state)
+/* A partition that has scanned many jobs and found few is asked to go on, eight times. The jobs
+ * that it has not scanned may be newer than those of other partitions: the page ends before them.
+ */
+static void test_partitions_that_find_few(void **state)
 {
     struct world *w = *state;
 
@@ -230,28 +231,28 @@ static void test_asked_again(void **state)
     expect_page(w, 3, "95.b 90.a | 60.x");
     w->listing = listing_free(w->listing);
 
-    begin(w); /* whoever has looked the least far decides */
+    begin(w); /* the partition that has scanned the least decides */
     assert_int_equal(found(w, "90.a 89.b 88.c", "88.c", true), 0);
     assert_int_equal(found(w, "93.d 92.e 91.f", "91.f", true), 0);
     assert_int_equal(found(w, "99.g", "99.g", false), 0);
     expect_page(w, 3, "99.g 93.d 92.e | 92.e");
 }
 
-/* One that does not come on is not asked for ever. */
-static void test_does_not_come_on(void **state)
+/* A partition whose scan does not advance is not asked for ever. */
+static void test_scan_that_does_not_advance(void **state)
 {
     struct world *w = *state;
 
     begin(w);
     assert_int_equal(found(w, "", "80", true), 1);
-    assert_int_equal(found(w, "", "80.x", true), 1); /* among those of one moment */
+    assert_int_equal(found(w, "", "80.x", true), 1); /* within the jobs of one time */
     assert_int_equal(found(w, "", "80.x", true), 0);
     assert_int_equal(found(w, "", "90.x", true), 1);
     assert_int_equal(found(w, "", "90.y", true), 0);
 }
 
-/* More than were asked for are left out. */
-static void test_too_many(void **state)
+/* A partition that answers with more jobs than asked for: the additional ones are left out. */
+static void test_more_jobs_than_asked_for(void **state)
 {
     struct world *w = *state;
 
@@ -263,7 +264,7 @@ static void test_too_many(void **state)
     expect_page(w, 1, "9.c | 9.c");
 }
 
-static void test_none(void **state)
+static void test_no_jobs(void **state)
 {
     static const struct bytes broken[] = {{(const uint8_t *)"FOUND", 5}, {(const uint8_t *)"x", 1}};
     struct world *w = *state;
@@ -284,8 +285,14 @@ static void test_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_asks),        TEST(test_cursors),          TEST(test_merges),   TEST(test_full),
-        TEST(test_asked_again), TEST(test_does_not_come_on), TEST(test_too_many), TEST(test_none),
+        TEST(test_calls),
+        TEST(test_cursors),
+        TEST(test_merging),
+        TEST(test_full_page),
+        TEST(test_partitions_that_find_few),
+        TEST(test_scan_that_does_not_advance),
+        TEST(test_more_jobs_than_asked_for),
+        TEST(test_no_jobs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

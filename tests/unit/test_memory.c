@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Failure loops over the pure layers: the n-th allocation fails, n = 1 until an operation needs no
- * more
+ * Failure loops over the pure layers: the n-th allocation fails, n = 1, 2, ... until an operation
+ * needs fewer
  *
- * Each failure has to give -ENOMEM or what else the header says, leave nothing allocated, and be
- * without consequence: the same operation done again gives what it gives undisturbed. What makes
- * effects ends the process by abort() instead. The machines' steps: tests/sim/test_failures.c.
+ * Each failure has to return -ENOMEM, or what else the header says, leave nothing allocated, and
+ * have no lasting effect: the same operation gives its usual result afterwards. Functions that make
+ * effects end the process by abort() instead. tests/sim/test_failures.c does the same with the
+ * steps of the machines.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -40,13 +41,14 @@
 
 #define RESULT_MAX 65536
 
-/* What an operation gives, kept without an allocation. */
+/* The result of an operation, kept without an allocation. */
 struct result {
     size_t len;
     uint8_t data[RESULT_MAX];
 };
 
-/* Does it, keeps what it gives, and frees that. Return: as the operation does. */
+/* Carries the operation out, keeps its result in @out and frees the rest. Return: as the operation.
+ * */
 typedef int operation(const void *input, struct result *out);
 
 static void keep(struct result *out, const void *data, size_t len)
@@ -112,7 +114,7 @@ enum {
 _Noreturn void __real_abort(void);
 _Noreturn void __wrap_abort(void);
 
-/* Not that of an assertion, which comes from libc. */
+/* Not called by assertions, which call abort() within libc. */
 void __wrap_abort(void)
 {
     if (memory_failed())
@@ -121,7 +123,8 @@ void __wrap_abort(void)
 }
 /* NOLINTEND(bugprone-reserved-identifier) */
 
-/* Return: how a process of its own ends that does it with the n-th allocation failing. */
+/* Runs the operation in a process of its own with the n-th allocation failing. Return: how it
+ * ended. */
 static int do_apart(operation *fn, const void *input, unsigned n)
 {
     static struct result out;
@@ -171,7 +174,7 @@ static int do_buf(const void *input, struct result *out)
     return 0;
 }
 
-/* A buf that failed is as good as new when it was emptied. */
+/* A buf that failed can be used again after it was emptied. */
 static int do_buf_again(const void *input, struct result *out)
 {
     CLEANUP(buf_deinit) struct buf b = {0};
@@ -200,9 +203,9 @@ static int do_dup(const void *input, struct result *out)
     return 0;
 }
 
-#define NODES 40 /* more than a heap has room for at first */
+#define NODES 40 /* more than a heap first has room for */
 
-/* What is refused is not in the heap, and what was in it stays. */
+/* A node that was refused is not in the heap, and the other nodes stay. */
 static int do_heap(const void *input, struct result *out)
 {
     struct heap h = {0};
@@ -271,7 +274,7 @@ static void test_base(void **state)
     ",\"steps\":[{\"name\":\"a\",\"after\":[\"b\"],\"lastError\":" ERROR ",\"result\":" PAYLOAD    \
     "}],\"input\":" PAYLOAD "}"
 
-/* One of each type, with something in whatever takes memory. */
+/* One of each type, with a value in each field that takes memory. */
 static const char *const messages[WIRE_TYPES] = {
     [WIRE_SUBMIT] = "{\"jobId\":\"j\",\"definition\":" WORKFLOW(
         STEPS) ",\"input\":" PAYLOAD ",\"labels\":" LABELS ",\"replyTo\":\"q\"}",
@@ -298,7 +301,7 @@ static const char *const messages[WIRE_TYPES] = {
 struct body {
     enum wire_type type;
     struct bytes bytes;
-    const ProtobufCMessage *message; /* the same */
+    const ProtobufCMessage *message; /* the decoded text */
     bool json;
 };
 
@@ -603,8 +606,8 @@ static int do_calls(const void *input, struct result *out)
     return 0;
 }
 
-/* Each of the others; so often, and with so much of a block of effects taken, that it ends
- * somewhere in between. */
+/* The other effects, each so often and with so much of a block of effects used that the block ends
+ * in the middle. */
 #define CALLS 10
 #define TAKEN 62000
 
@@ -649,11 +652,11 @@ static void call_inspect(struct effects *fx, uint64_t id, const struct workflow 
                                        .n_labels = 1});
 }
 
-static void call_told(struct effects *fx, uint64_t id, const struct workflow *w)
+static void call_alerts(struct effects *fx, uint64_t id, const struct workflow *w)
 {
     ops_settle_owed(fx, id, 0, (const struct op_notification[]){{"j", 7}, {"k", 8}}, 2);
     ops_told(fx, id, 0, "NO_AGENT x", OPS_CAUSE_ASK, "f");
-    ops_suspect(fx, id, 0, "digest", "life", OPS_SUSPECT_BEGIN);
+    ops_suspect(fx, id, 0, "digest", "incarnation", OPS_SUSPECT_BEGIN);
     ops_watermark(fx, id, 0, "run", "f", (const char *const[]){"j", "k"}, 2);
 }
 
@@ -691,7 +694,7 @@ static int do_more_calls(const void *input, struct result *out)
     return 0;
 }
 
-/* ---- answers of the store, and what is made of them ---- */
+/* ---- answers of the store ---- */
 
 #define ITEMS_MAX 128
 #define JOB                                                                                        \
@@ -760,7 +763,7 @@ static int read_history(struct ops_reader *r, struct effects *fx, const struct w
     return 0;
 }
 
-/* That a list begins may fail, and is tried elsewhere. */
+/* The beginning of a list has a failure loop of its own. */
 static struct listing *begin_list(const Drover__V1__ListJobs *query)
 {
     struct listing *l = NULL;
@@ -795,8 +798,8 @@ static int read_list(struct ops_reader *r, struct effects *fx, const struct work
     return e;
 }
 
-static int read_notice(struct ops_reader *r, struct effects *fx, const struct workflow *w,
-                       struct result *out)
+static int read_notification(struct ops_reader *r, struct effects *fx, const struct workflow *w,
+                             struct result *out)
 {
     Drover__V1__Payload *payload;
     struct ops_job job;
@@ -821,14 +824,14 @@ static int read_workflows(struct ops_reader *r, struct effects *fx, const struct
     return e;
 }
 
-static int read_marked(struct ops_reader *r, struct effects *fx, const struct workflow *w,
-                       struct result *out)
+static int read_watermark(struct ops_reader *r, struct effects *fx, const struct workflow *w,
+                          struct result *out)
 {
-    struct ops_watermark_answer marked;
-    int e = ops_read_watermark(r, fx, &marked);
+    struct ops_watermark_answer watermark;
+    int e = ops_read_watermark(r, fx, &watermark);
 
     if (!e)
-        keep(out, marked.gone[1].data, marked.gone[1].len);
+        keep(out, watermark.gone[1].data, watermark.gone[1].len);
     return e;
 }
 
@@ -870,7 +873,7 @@ static int trace_recorded(struct ops_reader *r, struct effects *fx, const struct
     return 0;
 }
 
-/* Into effects of many readings, of which the last is kept. */
+/* Reads many answers into the same effects; the last one is kept. */
 static int do_read(const void *input, struct result *out)
 {
     const struct reading *reading = input;
@@ -911,11 +914,11 @@ static void expect_read(const struct workflow *w)
         {"list", read_list,
          "FOUND|1700000002000|1|1700000000000|j|1|j|" JOB
          "FOUND|1700000002000|1|1600000000000|h|2|i|" JOB "h|" JOB},
-        {"notice", read_notice,
+        {"notification", read_notification,
          "FOUND|0f|3|w@1|ann||me|c||json|4|SUCCEEDED|PROCESSED|1|1700000002000|0||0 2|a A "
          "PERMANENT 0 BAD|\n\003BAD|1|2|" STORED "|2|you|d|them||"},
         {"workflows", read_workflows, "FOUND|0|2|w@1|0f|3|v@7|0f|10000|"},
-        {"marked", read_marked, "1700000002000|id|5|4|2|j|k|"},
+        {"watermark", read_watermark, "1700000002000|id|5|4|2|j|k|"},
         {"expired", read_expired, EXPIRED},
         {"trace of expired", trace_expired, EXPIRED},
         {"trace of recorded", trace_recorded, DRIVEN},
@@ -932,8 +935,8 @@ static void expect_read(const struct workflow *w)
 static void expect_calls(const struct workflow *w)
 {
     static const struct calls all[] = {
-        {"drive", call_drive}, {"steer", call_steer},         {"inspect", call_inspect},
-        {"told", call_told},   {"supervise", call_supervise},
+        {"drive", call_drive},   {"steer", call_steer},         {"inspect", call_inspect},
+        {"alerts", call_alerts}, {"supervise", call_supervise},
     };
 
     for (size_t i = 0; i < array_size(all); i++) {
@@ -986,7 +989,7 @@ static void test_effects(void **state)
     drover__v1__workflow__free_unpacked(d, NULL);
 }
 
-/* @input has room for all: what fails is in between. */
+/* @input has room for everything: only the operation in between can fail. */
 static int do_template(const void *input, struct result *out)
 {
     Drover__V1__StepRequest request = DROVER__V1__STEP_REQUEST__INIT;

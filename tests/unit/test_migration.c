@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Migrations: which numbers steps get, which of them differ, what does not fit
+ * Migrations: the numbers of the steps, which steps differ, and what does not fit
  */
 #include <inttypes.h>
 #include <setjmp.h>
@@ -16,10 +16,10 @@
 #include "model/json.h"
 #include "model/migration.h"
 
-static const char MARKS[] = "!?%~&*^+-#0123456789"; /* behind a step's name */
-static const char OF_TERMS[] = "%~&+123456789"; /* of them, those that leave its work as it is */
+static const char FLAGS[] = "!?%~&*^+-#0123456789"; /* each stands after a step's name */
+static const char TERM_FLAGS[] = "%~&+123456789";   /* those that leave its work as it is */
 
-static const char *members_of(char mark)
+static const char *members_of(char flag)
 {
     static const char *const members[] = {
         "\"actor\":\"y\"",
@@ -43,13 +43,13 @@ static const char *members_of(char mark)
         "\"actor\":\"x\",\"retry\":{\"onPermanent\":\"RECOURSE_PARK\"}",
         "\"actor\":\"x\",\"retry\":{\"onExhausted\":\"RECOURSE_FAIL\"}",
     };
-    const char *found = mark ? strchr(MARKS, mark) : NULL;
+    const char *found = flag ? strchr(FLAGS, flag) : NULL;
 
-    return found ? members[found - MARKS] : NULL;
+    return found ? members[found - FLAGS] : NULL;
 }
 
-/* Version @version of "w", with the members of @steps; text such as "a b>a c>a,b": a step's name,
- * and what it waits for; a mark behind the name gives it something else. */
+/* Version @version of "w" with the members of @steps. Text such as "a b>a c>a,b" is the name of
+ * each step and the steps that it waits for; a flag after a name adds members to the step. */
 static struct workflow *version(uint32_t version, const char *name, const char *steps)
 {
     struct buf json = {0};
@@ -89,8 +89,8 @@ static struct workflow *version(uint32_t version, const char *name, const char *
     return w;
 }
 
-/* @order: the names by number; @differing: numbers of the old version, with a t where the step is
- * the same work by other terms. */
+/* @order: the names by number; @differing: numbers of the old version, with a t if the step is the
+ * same work with other terms. */
 static void expect(const char *from, const char *to, const char *order, const char *differing)
 {
     struct workflow *old = version(1, "w", from), *newer = version(2, "w", to);
@@ -118,10 +118,10 @@ static void test_numbers(void **state)
 {
     expect("a b>a", "a b>a", "ab", "");
     expect("a b>a", "b>a a", "ab", "");       /* written in another order */
-    expect("a b>a", "a n>a b>n", "abn", "1"); /* one in between */
-    expect("a b>a c>b", "a c>a", "ac", "12"); /* one less: the last one moves up */
+    expect("a b>a", "a n>a b>n", "abn", "1"); /* a step is inserted */
+    expect("a b>a c>b", "a c>a", "ac", "12"); /* a step is removed: the last moves up */
     expect("a b>a c>b", "a n>a c>n", "anc",
-           "1"); /* another in its place: c waits for that number */
+           "1"); /* another step takes its number: the dependency of c differs */
     expect("a b c", "n", "n", "012");
     expect("a", "p q a r", "apqr", "");
 }
@@ -129,26 +129,26 @@ static void test_numbers(void **state)
 static void test_differences(void **state)
 {
     expect("a b>a c>b", "a? b>a c>b", "abc", "0");
-    for (const char *mark = MARKS; *mark; mark++) {
-        const char b[] = {'a', ' ', 'b', *mark, '>', 'a', '\0'};
+    for (const char *flag = FLAGS; *flag; flag++) {
+        const char b[] = {'a', ' ', 'b', *flag, '>', 'a', '\0'};
 
-        expect("a b>a", b, "ab", strchr(OF_TERMS, *mark) ? "1t" : "1");
+        expect("a b>a", b, "ab", strchr(TERM_FLAGS, *flag) ? "1t" : "1");
     }
-    for (const char *mark = MARKS; *mark; mark++) {
-        const char same[] = {'a', *mark, '\0'};
+    for (const char *flag = FLAGS; *flag; flag++) {
+        const char same[] = {'a', *flag, '\0'};
 
         expect(same, same, "a", "");
     }
-    expect("a*", "a^", "a", "0");  /* other data of one type */
-    expect("a~", "a+", "a", "0t"); /* other errors, as many of them */
-    expect("a?", "a-", "a", "0");  /* undone otherwise */
-    expect("a?", "a#", "a", "0");  /* or at other times */
+    expect("a*", "a^", "a", "0");  /* other data of the same type */
+    expect("a~", "a+", "a", "0t"); /* other errors, as many */
+    expect("a?", "a-", "a", "0");  /* another undo */
+    expect("a?", "a#", "a", "0");  /* the undo is waived or not */
     expect("a b c>a", "a b c>b", "abc", "2");
     expect("a b c>a", "a b c>a,b", "abc", "2");
-    expect("a b>a", "a b>a z>a", "abz", ""); /* who waits for a is not a's matter */
+    expect("a b>a", "a b>a z>a", "abz", ""); /* a new dependent of a does not change a */
 }
 
-static void test_same_is_itself(void **state)
+static void test_same_order_is_not_copied(void **state)
 {
     struct workflow *old = version(1, "w", "a b>a"), *newer = version(2, "w", "a b!>a c>b");
     struct migration m;
@@ -199,7 +199,7 @@ static struct workflow *many(uint32_t number, uint32_t n, const char *actor)
     return w;
 }
 
-static void test_unfit(void **state)
+static void test_workflows_that_do_not_fit(void **state)
 {
     expect_unfit(version(1, "w", "a"), version(2, "v", "a"), "w@1");
     expect_unfit(version(0, "", "a"), version(2, "w", "a"), "of its own");
@@ -207,7 +207,7 @@ static void test_unfit(void **state)
                  many(2, MIGRATION_DIFFERING_MAX + 1, "y"), "more than 1000 steps differ");
 }
 
-static void test_most(void **state)
+static void test_largest(void **state)
 {
     struct workflow *old = many(1, MIGRATION_DIFFERING_MAX, "x"),
                     *newer = many(2, MIGRATION_DIFFERING_MAX, "y");
@@ -223,9 +223,11 @@ static void test_most(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),        cmocka_unit_test(test_differences),
-        cmocka_unit_test(test_same_is_itself), cmocka_unit_test(test_unfit),
-        cmocka_unit_test(test_most),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_differences),
+        cmocka_unit_test(test_same_order_is_not_copied),
+        cmocka_unit_test(test_workflows_that_do_not_fit),
+        cmocka_unit_test(test_largest),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

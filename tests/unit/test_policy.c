@@ -55,7 +55,7 @@ static void test_defaults(void **state)
     assert_int_equal(p.n_non_retryable, 0);
 }
 
-static void test_the_more_particular_wins(void **state)
+static void test_precedence_of_policies(void **state)
 {
     char *classes[] = {(char[]){"declined"}};
     Policy workflow = POLICY(.maximum_attempts = 3, .maximum_expiries = 4, .jitter = 0.5,
@@ -151,7 +151,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_the_more_particular_wins),
+        cmocka_unit_test(test_precedence_of_policies),
         cmocka_unit_test(test_a_long_first_wait_raises_an_inherited_maximum),
         cmocka_unit_test(test_good),
         cmocka_unit_test(test_refused),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Status: what a step's record says to people
+ * Status: how a step's record is shown to people
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,18 +52,18 @@ static const Drover__V1__StepStatus *status_of(struct world *w, const char *reco
     return w->status.n_steps > 0 ? w->status.steps[0] : NULL;
 }
 
-static void test_timers_of_a_way_left(void **state)
+static void test_timers_after_a_turn(void **state)
 {
     struct world *w = *state;
     const Drover__V1__StepStatus *m = status_of(w, "D A B 1 2 t 99 1 0 0 0");
 
     assert_int_equal(m->state, DROVER__V1__STEP_STATE__STEP_STATE_BACKOFF);
     assert_int_equal(m->until, 99);
-    w->job.since = 2; /* turned since: nobody will try that again */
+    w->job.since = 2; /* the job has turned since then: there will be no further try */
     m = status_of(w, "D A B 1 2 t 99 1 0 0 0");
     assert_int_equal(m->state, DROVER__V1__STEP_STATE__STEP_STATE_WAITING);
     assert_int_equal(m->until, 0);
-    m = status_of(w, "D A R 1 2 t 99 1 0 0 0"); /* it is in flight all the same */
+    m = status_of(w, "D A R 1 2 t 99 1 0 0 0"); /* in flight all the same */
     assert_int_equal(m->state, DROVER__V1__STEP_STATE__STEP_STATE_RUNNING);
     assert_int_equal(m->until, 99);
 }
@@ -79,7 +79,7 @@ static void test_progress(void **state)
     assert_true(m->fraction == 0.5);
     assert_string_equal(m->note, "half way");
     assert_string_equal(m->agent, "a-1");
-    m = status_of(w, "D A R 1 2 other 99 1 0 0 0"); /* it is of another dispatch */
+    m = status_of(w, "D A R 1 2 other 99 1 0 0 0"); /* the Progress is of another dispatch */
     assert_false(m->begun);
     assert_true(m->fraction == 0);
     w->step.progress = bytes_str("t 99 half");
@@ -88,8 +88,8 @@ static void test_progress(void **state)
     assert_true(m->fraction == 0);
 }
 
-/* Nothing of ours: what can be said of it is. */
-static void test_odd(void **state)
+/* A record that this build did not write: the readable parts are shown. */
+static void test_unknown_records(void **state)
 {
     struct world *w = *state;
     const Drover__V1__StepStatus *m = status_of(w, "D A");
@@ -105,9 +105,9 @@ static void test_odd(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_timers_of_a_way_left),
+        TEST(test_timers_after_a_turn),
         TEST(test_progress),
-        TEST(test_odd),
+        TEST(test_unknown_records),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The examination of a Redis, told as a conversation, and the replies' way through the parser
+ * The store check, written as a conversation with Redis, and how replies pass through the parser
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -24,7 +24,7 @@ static const char library[] = "#!lua name=drover1\nlocal BUILD = 5\n";
 
 /* ---- the parser ---- */
 
-/* The items of a reply in brackets, "!" before those of an error. */
+/* @text: the items of the reply in brackets, "!" before those of an error. */
 static void expect_reply(const struct resp_reply *reply, const char *text)
 {
     CLEANUP(buf_deinit) struct buf found = {0};
@@ -62,7 +62,7 @@ static void test_replies_in_pieces_of_any_size(void **state)
     }
 }
 
-static void test_what_is_no_reply(void **state)
+static void test_invalid_replies(void **state)
 {
     static const char *const bad[] = {"SSH-2.0-OpenSSH\r\n", "HTTP/1.1 400 Bad Request\r\n"};
     const struct resp_reply *reply;
@@ -91,12 +91,12 @@ static void test_commands(void **state)
     assert_memory_equal(out.data, expected, out.len);
 }
 
-/* ---- the examination ---- */
+/* ---- the store check ---- */
 
-/* What Redis says to the next command that begins with this word, once. */
+/* The reply of Redis to the next command that begins with this word; used once. */
 struct line {
     const char *command;
-    const char *reply; /* after "+", "-", ":" or "*" as it is; else as one string */
+    const char *reply; /* as it is from "+", "-", ":" or "*"; else one string */
 };
 
 struct talk {
@@ -134,7 +134,7 @@ static const char *reply_of(struct talk *t, const char *command)
     return "+OK";
 }
 
-/* Takes the command that waits in @wire, leaves Redis' reply in its place. */
+/* Takes the command from @wire and puts the reply of Redis in its place. */
 static void answer(struct talk *t, struct buf *wire)
 {
     /* A command is itself an array of strings. */
@@ -193,16 +193,16 @@ static void expect_refused(const char *command, const char *reply, const char *p
         fail_msg("'%s' does not say '%s'", t.check.why, part);
 }
 
-static void test_passed(void **state)
+static void test_checks_passed(void **state)
 {
-    const struct line fresh[] = {{"FCALL", "-ERR Function not found"}, {0}};
+    const struct line no_library[] = {{"FCALL", "-ERR Function not found"}, {0}};
     const struct line older[] = {{"FCALL", "4"}, {0}};
     const struct line newer[] = {{"FCALL", "6"}, {0}};
     struct talk t = expect_passed(NULL, "INFO EVAL FCALL ");
 
     assert_int_equal(t.check.partitions, 16);
     assert_string_equal(t.check.warning, "");
-    t = expect_passed(fresh, "INFO EVAL FCALL FUNCTION ");
+    t = expect_passed(no_library, "INFO EVAL FCALL FUNCTION ");
     assert_int_equal(t.check.build, 5);
     expect_passed(older, "INFO EVAL FCALL FUNCTION ");
     t = expect_passed(newer, "INFO EVAL FCALL ");
@@ -240,7 +240,7 @@ static void test_servers(void **state)
     expect_refused("INFO", "-NOPERM no", "its user needs +info");
 }
 
-/* One that is not the store that answered before. */
+/* Another store than the one that answered before. */
 static void another_store(void)
 {
     const struct line lines[] = {{"EVAL", "*3\r\n+drover\r\n+1\r\n+8"}, {0}};
@@ -298,8 +298,9 @@ static void test_strict_durability(void **state)
     assert_non_null(strstr(t.check.why, "is strict, and appendonly is no"));
 }
 
-/* A user that may call the functions but not load them waits for one that may. */
-static void test_others_load(void **state)
+/* A daemon whose user may call the functions but not load them waits until another daemon loads
+ * them. */
+static void test_load_rights(void **state)
 {
     const struct line lines[] = {
         {"FCALL", "4"}, {"FUNCTION", "-NOPERM this user has no permissions"}, {0}};
@@ -331,7 +332,7 @@ static void test_library(void **state)
     assert_int_equal(converse(&t), STORE_CHECK_REFUSED);
 }
 
-/* Whoever only reads makes nothing, and reads nothing but what he knows. */
+/* A client that only reads creates nothing, and refuses a store that it cannot read. */
 static void expect_not_read(const char *command, const char *reply, const char *part)
 {
     const struct line lines[] = {{command, reply}, {0}};
@@ -372,14 +373,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replies_in_pieces_of_any_size),
-        cmocka_unit_test(test_what_is_no_reply),
+        cmocka_unit_test(test_invalid_replies),
         cmocka_unit_test(test_commands),
-        cmocka_unit_test(test_passed),
+        cmocka_unit_test(test_checks_passed),
         cmocka_unit_test(test_servers),
         cmocka_unit_test(test_meta),
         cmocka_unit_test(test_strict_durability),
         cmocka_unit_test(test_library),
-        cmocka_unit_test(test_others_load),
+        cmocka_unit_test(test_load_rights),
         cmocka_unit_test(test_read_only),
         cmocka_unit_test(test_loading),
     };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Store operations: records and answers that are none, and the texts that effects consist of
+ * Store operations: invalid records and answers, and the texts that effects consist of
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -66,7 +66,7 @@ static void test_step_record(void **state)
     assert_int_equal(r.expiries, 5);
     assert_int_equal(r.waiting, 6);
     assert_int_equal(r.unstarted, 7);
-    assert_int_equal(r.since, 1); /* of a job that was never turned */
+    assert_int_equal(r.since, 1); /* the default, for a job that was never turned */
     assert_int_equal(r.forward, 1);
 
     assert_int_equal(ops_read_step_record(bytes_str("A D F 9 2 t 3 4 5 6 7 8 1"), &r), 0);
@@ -82,7 +82,7 @@ static void expect_int(struct effects *fx, int64_t i, const char *text)
     assert_string_equal((const char *)b.data, text);
 }
 
-/* Of every length that a block may have left. */
+/* Texts of every length that a block may have left. */
 static void test_texts(void **state)
 {
     struct effects fx = {0};
@@ -147,7 +147,7 @@ static void test_transition(void **state)
         (DRIVEN "1 2 x 1 1 4 5 6 0 0|"),
         (DRIVEN "1 2 3 1 1 4294967296 5 6 0 0|"),
         (DRIVEN "1 2 3 1 1 4 5 6 -1 0|"),
-        (DRIVEN "1 2 3 1 1 4 5 6 1 0|"), /* no item is there for it */
+        (DRIVEN "1 2 3 1 1 4 5 6 1 0|"), /* the item that it names is missing */
         (DRIVEN "1 2 3 1 1 4 5 6 1 0|2 D PARKED|"),
         (DRIVEN "1 2 3 1 1 4 5 6 0 1|"),
         (DRIVEN "1 2 3 1 1 4 5 6 0 1|" REQUEST "0 0|"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Targets: which calls share a breaker, and what a call is told that may not be made
+ * Targets: which calls share a circuit breaker, and the error of a call that is not let through
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,7 +59,7 @@ static void call_and_fail(struct target *target, int64_t now)
     target_failed(&call, &REFUSED, now);
 }
 
-/* One for each actor and name, and no two pairs are taken for one. */
+/* One breaker for each actor and name; no two different pairs share one. */
 static void test_names(void **state)
 {
     static const char *const pairs[][2] = {{"a", "b c"}, {"a b", "c"}, {"a", "b"}, {"b", "b"},
@@ -106,7 +106,7 @@ static void test_deferred(void **state)
     assert_false(is_open(other, 1040, &deferred));
 }
 
-/* A call that was refused has no end: to say one changes nothing. */
+/* A call that was refused has no end: reporting one changes nothing. */
 static void test_refused_call(void **state)
 {
     struct target *target = target_find(*state, "a", "x", &CONFIG);
@@ -141,7 +141,7 @@ static void test_probe(void **state)
     admitted(target, 300);
 }
 
-static void test_asked_to_wait(void **state)
+static void test_pause_that_the_target_asks_for(void **state)
 {
     const struct agent_result busy = {
         .class = "HTTP_503", .message = "503", .retry_after_ms = 9999};
@@ -154,7 +154,7 @@ static void test_asked_to_wait(void **state)
     assert_int_equal(deferred.retry_after_ms, CONFIG.open_max_ms);
 }
 
-/* What is told of a failure is cut where it is long. */
+/* A long message about a failure is cut. */
 static void test_long_message(void **state)
 {
     struct target *target = target_find(*state, "a", "x", &CONFIG);
@@ -174,10 +174,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_names),        TEST(test_no_breaker), TEST(test_deferred),
-        TEST(test_refused_call), TEST(test_probe),      TEST(test_asked_to_wait),
+        TEST(test_refused_call), TEST(test_probe),      TEST(test_pause_that_the_target_asks_for),
         TEST(test_long_message),
     };
 
-    log_set_level(LOG_ERROR); /* breakers open and close */
+    log_set_level(LOG_ERROR); /* breakers log warnings */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Names in texts, and the document that tells all of a request
+ * Names in templates, and the document that has everything of a request
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 #define RESULTS 4
 
-/* A request; payloads are those whose type is set. */
+/* A request; a payload is present if its type is set. */
 struct world {
     Drover__V1__StepRequest request;
     Drover__V1__Payload input;
@@ -125,8 +125,8 @@ static void test_every_name(void **state)
     expect(w, "${results.greet}", "hello");
 }
 
-/* Not every dollar or brace is a name's. */
-static void test_what_is_no_name(void **state)
+/* A dollar or a brace does not always begin a name. */
+static void test_text_that_is_no_name(void **state)
 {
     expect(*state, "$job $ { } {job} $$ }${job}}{", "$job $ { } {job} $$ }order-17}{");
     expect(*state, "$${job}", "$order-17");
@@ -156,7 +156,7 @@ static void test_nesting(void **state)
     refuse(w, "${input.A}", "${input.A}", "has no value");
 }
 
-/* Of several steps whose names fit, the longest is meant. */
+/* If the names of several steps fit, the longest one counts. */
 static void test_step_names_with_dots(void **state)
 {
     struct world *w = *state;
@@ -199,7 +199,7 @@ static void test_encoding(void **state)
     expect(w, "${input.utf8}", "%C3%A4%E2%82%AC");
     expect(w, "${input.lines}", "a%0D%0AX-Evil%3A%201");
     expect(w, "${input.control}", "%01%7F");
-    expect(w, "${input.name}", "%24%7Bjob%7D"); /* what a value holds is not looked at again */
+    expect(w, "${input.name}", "%24%7Bjob%7D"); /* a value is not searched for names */
 }
 
 static void test_numbers_and_booleans(void **state)
@@ -216,7 +216,7 @@ static void test_numbers_and_booleans(void **state)
     expect(w, "${input.zero}", "0");
 }
 
-static void test_what_is_no_value(void **state)
+static void test_missing_values(void **state)
 {
     struct world *w = *state;
 
@@ -233,7 +233,7 @@ static void test_what_is_no_value(void **state)
     refuse(w, "x${arguments.a}", "${arguments.a}", "has no value");
 }
 
-/* The type says what it is; where it says nothing, JSON if it can be. */
+/* The content type decides; without one, data that is valid JSON is JSON. */
 static void test_types(void **state)
 {
     static const struct {
@@ -268,9 +268,9 @@ static void test_types(void **state)
     expect(w, "${input}", "a%00b");
 }
 
-/* What Drover does not take for JSON elsewhere is none here: of two values under one key, nobody
- * knows which the service would see. */
-static void test_json_that_is_none(void **state)
+/* Data that Drover does not accept as JSON elsewhere is not JSON here either: of two values under
+ * one key the service might take either. */
+static void test_invalid_json(void **state)
 {
     struct world *w = *state;
     struct buf deep = {0};
@@ -298,9 +298,9 @@ static void test_long_values(void **state)
     refuse(w, "${input}", "${input}", "is too long");
 }
 
-/* ---- what cannot be a name, whatever the request ---- */
+/* ---- names that no request has ---- */
 
-static void test_checked_beforehand(void **state)
+static void test_invalid_names(void **state)
 {
     static const struct {
         const char *text, *name, *reason;
@@ -358,7 +358,7 @@ static void expect_document(struct world *w, const char *expected)
     json_decref(value);
 }
 
-static void test_document_of_nothing(void **state)
+static void test_document_of_an_empty_request(void **state)
 {
     expect_document(*state, "{\"job\":\"order-17\",\"step\":\"charge\",\"arguments\":null,"
                             "\"input\":null,\"results\":{}}");
@@ -403,19 +403,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_every_name),
-        TEST(test_what_is_no_name),
+        TEST(test_text_that_is_no_name),
         TEST(test_nesting),
         TEST(test_step_names_with_dots),
         TEST(test_result_without_payload),
         TEST(test_encoding),
         TEST(test_numbers_and_booleans),
-        TEST(test_what_is_no_value),
+        TEST(test_missing_values),
         TEST(test_types),
-        TEST(test_json_that_is_none),
+        TEST(test_invalid_json),
         TEST(test_long_values),
-        TEST(test_checked_beforehand),
+        TEST(test_invalid_names),
         TEST(test_long_names_are_quoted_in_part),
-        TEST(test_document_of_nothing),
+        TEST(test_document_of_an_empty_request),
         TEST(test_document),
         TEST(test_document_of_undo),
     };

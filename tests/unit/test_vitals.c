@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Vitals, and what they are told with: when a pulse is missed, when a process is ready, the text of
- * metrics, addresses
+ * Vitals and their output: when a pulse is missed, when a process is ready, the text of metrics,
+ * addresses
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,7 +56,7 @@ static void test_addresses(void **state)
     assert_int_equal(strlen(a.host), ADDRESS_HOST_MAX);
 }
 
-static void test_no_addresses(void **state)
+static void test_invalid_addresses(void **state)
 {
     static const char *const shapes[] = {"",        "8080",   ":8080",   "localhost",  "::1:80",
                                          "[::1]80", "[]:80",  "[::1",    "[::1:80",    "::1]:80",
@@ -177,7 +177,7 @@ static void test_pulse_stalls(void **state)
     struct pulse p = pulse_of(5000, 60000);
 
     pulse_restart(&p);
-    assert_false(pulse_tick(&p, true)); /* one came */
+    assert_false(pulse_tick(&p, true)); /* a pulse came */
     for (int i = 1; i < 12; i++) {
         assert_false(pulse_tick(&p, true));
         assert_int_equal(p.missed, i);
@@ -199,7 +199,7 @@ static void test_pulse_comes_back(void **state)
     assert_true(pulse_tick(&p, true));
 }
 
-/* Down, blocked or on the way out: the count begins anew afterwards. */
+/* Down, blocked or draining: the count begins again afterwards. */
 static void test_pulse_not_expected(void **state)
 {
     struct pulse p = pulse_of(1000, 3000);
@@ -266,7 +266,7 @@ static void test_reasons(void **state)
                    "draining: told to end\nstore: not connected\nbroker: not connected\n");
 }
 
-/* The figures of a role without a store are the same but for those of the store. */
+/* A role without a store has the same figures, except those of the store. */
 static void test_vitals_metrics(void **state)
 {
     struct metric_set with = vitals_metrics(true), without = vitals_metrics(false);
@@ -280,7 +280,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_no_addresses),
+        cmocka_unit_test(test_invalid_addresses),
         cmocka_unit_test(test_metrics_text),
         cmocka_unit_test(test_process_metrics),
         cmocka_unit_test(test_metrics_log),

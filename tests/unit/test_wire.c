@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The door for bodies: every rule by its field, every kind of bad body, memory
+ * Decoding of bodies: the rules of every field, every kind of bad body, and the memory they take
  */
 #include <math.h>
 #include <setjmp.h>
@@ -39,7 +39,7 @@ static int decode(enum wire_type type, struct bytes body, struct problem *proble
     return r;
 }
 
-/* The same message as JSON and as protobuf: the rules are those of the message. */
+/* The same message as JSON and as protobuf: the rules apply to both. */
 static void expect(enum wire_type type, const char *text, int result, const char *field)
 {
     CLEANUP(wire_free) struct wire_message m;
@@ -52,7 +52,7 @@ static void expect(enum wire_type type, const char *text, int result, const char
     assert_true(m.json);
     assert_int_equal(wire_encode(m.base, false, &body), 0);
     if (strcmp(field, "reply_to") == 0)
-        return; /* emptied */
+        return; /* the result is empty */
     problem = (struct problem){0};
     assert_int_equal(decode(type, buf_bytes(&body), &problem), result);
     assert_string_equal(problem.field, field);
@@ -74,7 +74,7 @@ static void test_submit(void **state)
 {
     expect_good(WIRE_SUBMIT, "{" ORDER "}");
     expect_good(WIRE_SUBMIT, "{" JOB ",\"workflow\":\"order@4294967295\"}");
-    expect_good(WIRE_SUBMIT, "{" JOB ",\"definition\":{}}"); /* workflow_new() judges it */
+    expect_good(WIRE_SUBMIT, "{" JOB ",\"definition\":{}}"); /* workflow_new() checks it */
     expect_good(WIRE_SUBMIT, "{" ORDER ",\"desired\":\"DISABLED\",\"startAt\":5,\"completeBy\":6,"
                              "\"priority\":9,\"events\":\"STEP\",\"traceparent\":\"00-a-b-01\","
                              "\"replyTo\":\"answers\",\"labels\":[{\"name\":\"a\"}]}");
@@ -169,7 +169,8 @@ static void test_workflow_ref(void **state)
         assert_false(wire_workflow_ref(BAD[i], &name, &version));
 }
 
-/* Processes in the external term format: of RabbitMQ 3.10 and 4.0, and of older Erlangs. */
+/* Process ids in the external term format: of RabbitMQ 3.10 and 4.0, and of older Erlang versions.
+ * */
 #define PROCESS "g1h3D3JlcGx5QDEyNzA5NTk5MAAAAAMAAAAAZmVkYw=="
 #define DIRECT "amq.rabbitmq.reply-to"
 
@@ -201,11 +202,11 @@ static void test_reply_to(void **state)
         DIRECT "." PROCESS ".",
         DIRECT "." PROCESS ".a.b",
         DIRECT ".g2QABGV2aWw=.a2V5",             /* an atom */
-        DIRECT ".g2dkAANhYmMAAAABAAAAAAA=.a2V5", /* a process of no node */
-        DIRECT ".g2dkAANhQGIAAAABAAAAAAAA.a2V5", /* and one byte */
+        DIRECT ".g2dkAANhYmMAAAABAAAAAAA=.a2V5", /* a process without a node name */
+        DIRECT ".g2dkAANhQGIAAAABAAAAAAAA.a2V5", /* one byte too many */
         DIRECT ".g2dkAANhQGIAAAABAAA=.a2V5",     /* cut off */
-        DIRECT ".g2dk//9hQGIAAAABAAAAAAA=.a2V5", /* a longer name than there is */
-        DIRECT ".g2dkAAAAAAABAAAAAAA=.a2V5",     /* no name */
+        DIRECT ".g2dk//9hQGIAAAABAAAAAAA=.a2V5", /* the name is longer than the rest */
+        DIRECT ".g2dkAAAAAAABAAAAAAA=.a2V5",     /* an empty name */
         DIRECT ".g2c=.a2V5",
         DIRECT ".gw==.a2V5",
     };
@@ -231,7 +232,7 @@ static void test_reply_to(void **state)
     }
 }
 
-/* A rejection must never go where a reply may not go, whatever else is wrong. */
+/* A rejection must never go to an address that replies may not go to, whatever else is wrong. */
 static void test_bad_reply_to_is_emptied(void **state)
 {
     static const char *const BODIES[] = {
@@ -249,7 +250,7 @@ static void test_bad_reply_to_is_emptied(void **state)
     }
 }
 
-static void test_properties_stand_in(void **state)
+static void test_properties_replace_fields(void **state)
 {
     const struct wire_properties p = {.message_id = "id", .reply_to = "q", .traceparent = "00"};
     const struct wire_properties bad = {
@@ -286,7 +287,7 @@ static void test_properties_stand_in(void **state)
 
 /* ---- Control and the rest ---- */
 
-/* What else a step has is what others have gone by, or what takes it back. */
+/* A change has no fields that other steps depend on, and none of the undo. */
 static void test_changes(void **state)
 {
     static const struct {
@@ -379,7 +380,7 @@ static void test_control(void **state)
     }
 }
 
-/* A job has no more steps than that. */
+/* A job cannot have more steps. */
 static void test_control_of_many_steps(void **state)
 {
     CLEANUP(buf_deinit) struct buf retry = {0}, recover = {0};
@@ -405,7 +406,7 @@ static void test_control_of_many_steps(void **state)
     }
 }
 
-static void test_what_clients_read(void **state)
+static void test_messages_to_clients(void **state)
 {
     expect_good(WIRE_RECEIPT, "{\"code\":\"CREATED\"}");
     expect_good(WIRE_RECEIPT, "{\"code\":99}");
@@ -517,7 +518,7 @@ static void test_result_size(void **state)
     assert_false(wire_reply_result_fits(&reply));
 }
 
-/* A reply whose text is not UTF-8 is bad; the one beside it is good. */
+/* A reply whose text is not UTF-8 is bad; the other reply in the message is good. */
 static void test_bad_text_in_one_item(void **state)
 {
     char latin1[] = "caf\xe9";
@@ -581,7 +582,7 @@ static void sample(struct buf *body)
     assert_int_equal(wire_encode(m.base, false, body), 0);
 }
 
-/* Whatever is cut off or flipped: a status, never a crash. */
+/* A body that was cut off or has a flipped bit gives a status, never a crash. */
 static void test_cut_and_flipped(void **state)
 {
     CLEANUP(buf_deinit) struct buf body = {0};
@@ -608,7 +609,7 @@ static void test_cut_and_flipped(void **state)
     }
 }
 
-static void test_bodies_that_are_none(void **state)
+static void test_invalid_bodies(void **state)
 {
     static const uint8_t CUT[] = {0x0a, 0x05, 'a'};
     static const uint8_t GROUP[] = {0x0b, 0x0c};
@@ -627,8 +628,8 @@ static void test_bodies_that_are_none(void **state)
     }
 }
 
-/* What was made room for before the flaw was found is given back. */
-static void test_data_that_is_no_base64(void **state)
+/* Memory that was allocated before the error was found is freed. */
+static void test_invalid_base64(void **state)
 {
     struct problem problem;
 
@@ -638,8 +639,8 @@ static void test_data_that_is_no_base64(void **state)
     assert_string_equal(problem.field, "input.data");
 }
 
-/* Two bodies glued together are one to protobuf: the rules see what came of it. */
-static void test_glued(void **state)
+/* To protobuf two concatenated bodies are one message: the rules apply to the result. */
+static void test_concatenated_bodies(void **state)
 {
     CLEANUP(buf_deinit) struct buf body = {0};
     struct problem problem;
@@ -677,7 +678,8 @@ static void test_too_large(void **state)
     assert_int_equal(out.len, WIRE_MESSAGE_MAX - 8 + 5);
 }
 
-/* Two bytes of wire can ask for a hundred and more of memory, and find them refused. */
+/* Two bytes on the wire can require more than a hundred bytes of memory; such bodies are refused.
+ * */
 static void test_memory_is_bounded(void **state)
 {
     static const struct {
@@ -688,7 +690,7 @@ static void test_memory_is_bounded(void **state)
         {WIRE_REPLIES, "\x0a\x00"},  /* replies */
         {WIRE_REPLIES, "\x12\x00"},  /* progress */
         {WIRE_REQUESTS, "\x0a\x00"}, /* requests */
-        {WIRE_SUBMIT, "\x7a\x00"},   /* a field we do not know */
+        {WIRE_SUBMIT, "\x7a\x00"},   /* an unknown field */
     };
 
     for (size_t i = 0; i < array_size(CASES); i++) {
@@ -725,7 +727,7 @@ static void test_json_memory_is_bounded(void **state)
     }
 }
 
-static void test_answers_in_kind(void **state)
+static void test_encoding_in_both_formats(void **state)
 {
     Drover__V1__Receipt receipt = DROVER__V1__RECEIPT__INIT;
     CLEANUP(buf_deinit) struct buf body = {0};
@@ -762,24 +764,24 @@ int main(void)
         cmocka_unit_test(test_workflow_ref),
         cmocka_unit_test(test_reply_to),
         cmocka_unit_test(test_bad_reply_to_is_emptied),
-        cmocka_unit_test(test_properties_stand_in),
+        cmocka_unit_test(test_properties_replace_fields),
         cmocka_unit_test(test_control),
         cmocka_unit_test(test_changes),
         cmocka_unit_test(test_control_of_many_steps),
-        cmocka_unit_test(test_what_clients_read),
+        cmocka_unit_test(test_messages_to_clients),
         cmocka_unit_test(test_reply_items),
         cmocka_unit_test(test_request_items),
         cmocka_unit_test(test_result_size),
         cmocka_unit_test(test_bad_text_in_one_item),
         cmocka_unit_test(test_text_and_numbers_of_protobuf),
         cmocka_unit_test(test_cut_and_flipped),
-        cmocka_unit_test(test_bodies_that_are_none),
-        cmocka_unit_test(test_data_that_is_no_base64),
-        cmocka_unit_test(test_glued),
+        cmocka_unit_test(test_invalid_bodies),
+        cmocka_unit_test(test_invalid_base64),
+        cmocka_unit_test(test_concatenated_bodies),
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_memory_is_bounded),
         cmocka_unit_test(test_json_memory_is_bounded),
-        cmocka_unit_test(test_answers_in_kind),
+        cmocka_unit_test(test_encoding_in_both_formats),
         cmocka_unit_test(test_text_fit),
     };
 

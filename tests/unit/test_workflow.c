@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Workflows: what is refused and where, what is derived, the canonical form
+ * Workflows: what is refused and which field the error names, what is derived, the canonical form
  */
 #include <inttypes.h>
 #include <setjmp.h>
@@ -65,7 +65,7 @@ static void expect_refused(const char *text, const char *field)
     expect_refused_at(text, "", field);
 }
 
-/* One step with these members besides its name and actor. */
+/* One step with these members in addition to its name and actor. */
 static void expect_step_refused(const char *members, const char *field)
 {
     char text[512];
@@ -95,7 +95,7 @@ static void expect_list(const uint32_t *list, uint32_t n, const char *expected)
     assert_string_equal(text, expected);
 }
 
-/* ---- what is derived ---- */
+/* ---- derived fields ---- */
 
 static void test_diamond(void **state)
 {
@@ -145,7 +145,7 @@ static void test_take(void **state)
     expect_list(w->sinks, w->n_sinks, "3");
     workflow_unref(w);
 
-    /* By default all of `after`, unless they are too many. */
+    /* By default all of `after`, unless there are too many. */
     for (int n = WIRE_TAKE_DEFAULT_MAX; n <= WIRE_TAKE_DEFAULT_MAX + 1; n++) {
         buf_clear(&text);
         buf_puts(&text, "{\"steps\":[");
@@ -219,7 +219,8 @@ static void test_order_of_dependencies_does_not_matter(void **state)
 
     assert_string_equal(a->digest, b->digest);
     assert_true(bytes_equal(a->canonical, b->canonical));
-    /* A default that is given is given: it stays when defaults change. */
+    /* A default that is given explicitly is part of the definition: it stays when defaults change.
+     * */
     assert_string_not_equal(a->digest, c->digest);
 }
 
@@ -254,7 +255,7 @@ static void test_unknown_fields_are_dropped(void **state)
     assert_string_equal(a->digest, b->digest);
 }
 
-static void test_bytes_that_are_no_workflow(void **state)
+static void test_invalid_encoded_workflows(void **state)
 {
     CLEANUP(workflow_unref)
     struct workflow *a =
@@ -273,7 +274,7 @@ static void test_bytes_that_are_no_workflow(void **state)
     assert_null(b);
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 static void test_refused_head(void **state)
 {
@@ -329,7 +330,7 @@ static void test_refused_step_is_named(void **state)
                   "step \"pay\": must be 100 to 2592000000 ms, or 0 for the default");
 }
 
-/* What is quoted is cut, also within a character. */
+/* A quoted text is cut, also within a character. */
 static void test_reasons_are_text(void **state)
 {
     const char *head = "{\"steps\":[{\"name\":\"pay\",\"actor\":\"x\",\"after\":[\"";
@@ -380,7 +381,7 @@ static void test_cycles(void **state)
                   "{\"name\":\"a\",\"actor\":\"x\",\"after\":[\"first\",\"b\"]},"
                   "{\"name\":\"b\",\"actor\":\"x\",\"after\":[\"a\"]}]}",
                   "cycle: \"b\" waits for \"a\", which waits for it in turn");
-    /* The step named is on the cycle, not merely behind it. */
+    /* The step that the error names is on the cycle, not only behind it. */
     expect_refused("{\"steps\":[{\"name\":\"behind\",\"actor\":\"x\",\"after\":[\"a\"]},"
                    "{\"name\":\"root\",\"actor\":\"x\"},"
                    "{\"name\":\"a\",\"actor\":\"x\",\"after\":[\"root\",\"c\"]},"
@@ -421,7 +422,7 @@ static void test_refused_sizes(void **state)
 
 /* ---- size and speed ---- */
 
-/* @steps in layers; each waits for @width of those before it. */
+/* @steps in layers; each step waits for @width of those before it. */
 static struct buf layered(int steps, int width)
 {
     struct buf text = {0};
@@ -467,7 +468,7 @@ static void test_one_too_many(void **state)
     expect_refused(buf_str(&edges), "steps");
 }
 
-/* A chain the wrong way round, with a cycle at its far end: nothing recurses. */
+/* A chain in reverse order, with a cycle at its far end: no function recurses. */
 static void test_long_cycle(void **state)
 {
     CLEANUP(buf_deinit) struct buf text = {0};
@@ -480,8 +481,8 @@ static void test_long_cycle(void **state)
     expect_refused(buf_str(&text), "steps[9998].after");
 }
 
-/* The leanest honest definition stays within the memory that its size allows. */
-static void test_lean_definition(void **state)
+/* The smallest valid definition stays within the memory that its size allows. */
+static void test_smallest_definition(void **state)
 {
     CLEANUP(buf_deinit) struct buf text = {0};
 
@@ -495,7 +496,7 @@ static void test_lean_definition(void **state)
     assert_int_equal(w->n_sinks, WIRE_STEPS_MAX);
 }
 
-/* What @text makes is held in about the memory that it says. */
+/* The workflow that @text makes takes about as much memory as it reports. */
 static void expect_held(const char *text)
 {
     Drover__V1__Workflow *d = definition(text);
@@ -544,7 +545,7 @@ int main(void)
         cmocka_unit_test(test_order_of_dependencies_does_not_matter),
         cmocka_unit_test(test_canonical_form_reads_back),
         cmocka_unit_test(test_unknown_fields_are_dropped),
-        cmocka_unit_test(test_bytes_that_are_no_workflow),
+        cmocka_unit_test(test_invalid_encoded_workflows),
         cmocka_unit_test(test_refused_head),
         cmocka_unit_test(test_refused_step),
         cmocka_unit_test(test_refused_dependencies),
@@ -555,7 +556,7 @@ int main(void)
         cmocka_unit_test(test_largest),
         cmocka_unit_test(test_one_too_many),
         cmocka_unit_test(test_long_cycle),
-        cmocka_unit_test(test_lean_definition),
+        cmocka_unit_test(test_smallest_definition),
         cmocka_unit_test(test_memory),
     };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a scheduler tells of jobs without being asked: ends, steps, alerts; and what is too large
+ * Notifications of a scheduler: ends, step events, alerts; and those that are too large
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@
 #define DONE "\"achieved\": \"STATE_ACTIVE\""
 #define HOPELESS "\"error\": {\"class\": \"NO\", \"verdict\": \"VERDICT_PERMANENT\"}"
 
-/* The step is done, and its result as large as may be. */
+/* The step is done, with a result of the maximum size. */
 static void say_result(struct buf *out)
 {
     static const char TYPE[] = "text/plain";
@@ -39,13 +39,13 @@ static void say_result(struct buf *out)
     buf_puts(out, "\"}");
 }
 
-/* The last reply, read as what a client hears of an end. */
+/* Decodes the last reply as the event of an end. */
 static void heard(struct alone *w, struct wire_message *m)
 {
     assert_int_equal(wire_decode(WIRE_EVENT, buf_bytes(&w->reply), NULL, m, NULL), 0);
 }
 
-static void test_labels_are_told(void **state)
+static void test_labels_in_notifications(void **state)
 {
     struct alone *w = *state;
     CLEANUP(wire_free) struct wire_message m = {0};
@@ -60,7 +60,7 @@ static void test_labels_are_told(void **state)
     assert_string_equal(m.event->labels[0]->value, "north");
 }
 
-static void test_failed_steps_are_told(void **state)
+static void test_failed_steps_in_notifications(void **state)
 {
     struct alone *w = *state;
     CLEANUP(wire_free) struct wire_message m = {0};
@@ -73,7 +73,7 @@ static void test_failed_steps_are_told(void **state)
     assert_string_equal(m.event->failed_steps[0], "a");
 }
 
-/* What does not fit is named. */
+/* Results that do not fit are named. */
 static void test_results_left_out(void **state)
 {
     struct alone *w = *state;
@@ -89,8 +89,8 @@ static void test_results_left_out(void **state)
     assert_string_equal(m.event->results_left_out[0], "a");
 }
 
-/* What a supervisor does before it asks for notifications that are owed. */
-static void look(struct alone *w)
+/* The call of a supervisor before it asks for notifications. */
+static void scan(struct alone *w)
 {
     struct effects fx = {0};
     struct store_answer answer;
@@ -107,32 +107,33 @@ static void look(struct alone *w)
 }
 
 #define HOUR_MS 3600000
-#define SOON_MS 6000 /* the first time that a supervisor asks again */
+#define SOON_MS 6000 /* when a supervisor asks for the first time again */
 
-/* As a supervisor does so much later. */
-static void ask_for_notice(struct alone *w, uint64_t seq, int64_t ms)
+/* Asks for a notification as a supervisor does after @ms. */
+static void ask_for_notification(struct alone *w, uint64_t seq, int64_t ms)
 {
     char control[80];
 
     snprintf(control, sizeof(control), "{\"jobId\": \"j\", \"notify\": {\"seq\": %d}}", (int)seq);
     alone_pass(w, ms);
-    look(w);
+    scan(w);
     w->story.len = 0;
     alone_control(w, control);
 }
 
-/* Nobody takes it, however often the supervisor asks for it: in the end a person is to know. */
-static void expect_undeliverable(struct alone *w, uint64_t seq, const char *told, const char *dead)
+/* The client's queue is gone, however often the supervisor asks: in the end there is an alert. */
+static void expect_undeliverable(struct alone *w, uint64_t seq, const char *returned,
+                                 const char *dead)
 {
     for (int tries = 1; tries < NOTIFICATION_TRIES; tries++) {
         assert_null(strstr(buf_str(&w->story), "dead"));
-        assert_non_null(strstr(buf_str(&w->story), told));
-        ask_for_notice(w, seq, HOUR_MS);
+        assert_non_null(strstr(buf_str(&w->story), returned));
+        ask_for_notification(w, seq, HOUR_MS);
     }
     assert_non_null(strstr(buf_str(&w->story), dead));
 }
 
-static void test_undeliverable(void **state)
+static void test_undeliverable_notification(void **state)
 {
     struct alone *w = *state;
     CLEANUP(wire_free) struct wire_message m = {0};
@@ -162,7 +163,7 @@ static void test_undeliverable_alert(void **state)
                          "dead UNDELIVERABLE drover.events, ack");
 }
 
-/* ---- several that have submitted one job ---- */
+/* ---- several submitters of one job ---- */
 
 static void submit_from(struct alone *w, const char *queue, const char *correlation)
 {
@@ -172,15 +173,15 @@ static void submit_from(struct alone *w, const char *queue, const char *correlat
                                            .body = bytes_str(SHARED)});
 }
 
-static void expect_told(struct alone *w, const char *told)
+static void expect_notified(struct alone *w, const char *routes)
 {
-    assert_string_equal(buf_str(&w->told), told);
-    w->told.len = 0;
+    assert_string_equal(buf_str(&w->reply_routes), routes);
+    w->reply_routes.len = 0;
 }
 
-/* The last one first, those before once; also of an end that comes later. One that asks again from
- * the same place is still one. */
-static void test_all_submitters_are_told(void **state)
+/* The last submitter gets every end, the earlier ones once. A submitter that repeats its Submit
+ * from the same queue counts once. */
+static void test_all_submitters_are_notified(void **state)
 {
     struct alone *w = *state;
 
@@ -189,28 +190,28 @@ static void test_all_submitters_are_told(void **state)
     submit_from(w, "b", "2");
     submit_from(w, "b", "3");
     submit_from(w, "a", "1");
-    expect_told(w, "a/1 b/2 b/2 b/3 a/1 ");
+    expect_notified(w, "a/1 b/2 b/2 b/3 a/1 ");
     alone_serve(w, "j", "a", DONE);
-    expect_told(w, "a/1 b/3 b/2 ");
+    expect_notified(w, "a/1 b/3 b/2 ");
     alone_control(w, "{\"jobId\": \"j\", \"commandId\": \"c\", \"setDesired\": {\"desired\": "
                      "\"STATE_DISABLED\"}}");
-    expect_told(w, "me/ a/1 b/3 b/2 ");
+    expect_notified(w, "me/ a/1 b/3 b/2 ");
 }
 
-static void test_some_submitters_are_told(void **state)
+static void test_some_submitters_are_notified(void **state)
 {
     static const char *const queues[] = {"a", "b", "c", "d", "e", "f"};
     struct alone *w = *state;
 
     for (size_t i = 0; i < array_size(queues); i++)
         submit_from(w, queues[i], "");
-    w->told.len = 0;
+    w->reply_routes.len = 0;
     alone_serve(w, "j", "a", DONE);
-    expect_told(w, "f/ e/ d/ c/ b/ ");
+    expect_notified(w, "f/ e/ d/ c/ b/ ");
 }
 
-/* It is not told again, and nobody waits for it. */
-static void test_an_earlier_submitter_is_gone(void **state)
+/* An earlier submitter that is gone is not tried again, and nothing waits for it. */
+static void test_earlier_submitter_is_gone(void **state)
 {
     struct alone *w = *state;
     CLEANUP(wire_free) struct wire_message m = {0};
@@ -218,17 +219,17 @@ static void test_an_earlier_submitter_is_gone(void **state)
     submit_from(w, "a", "");
     submit_from(w, "b", "");
     w->gone = "a";
-    w->told.len = w->story.len = 0;
+    w->reply_routes.len = w->story.len = 0;
     alone_serve(w, "j", "a", DONE);
-    expect_told(w, "b/ a/ ");
+    expect_notified(w, "b/ a/ ");
     heard(w, &m);
-    ask_for_notice(w, m.event->seq, HOUR_MS);
-    expect_told(w, "");
+    ask_for_notification(w, m.event->seq, HOUR_MS);
+    expect_notified(w, "");
     assert_true(scheduler_idle(w->scheduler));
 }
 
-/* Then it is owed to that one alone. */
-static void test_the_last_submitter_is_gone(void **state)
+/* The notification stays in the outbox for the last submitter alone. */
+static void test_last_submitter_is_gone(void **state)
 {
     struct alone *w = *state;
     CLEANUP(wire_free) struct wire_message m = {0};
@@ -236,18 +237,19 @@ static void test_the_last_submitter_is_gone(void **state)
     submit_from(w, "a", "");
     submit_from(w, "b", "");
     w->gone = "b";
-    w->told.len = 0;
+    w->reply_routes.len = 0;
     alone_serve(w, "j", "a", DONE);
-    expect_told(w, "b/ a/ ");
+    expect_notified(w, "b/ a/ ");
     heard(w, &m);
     w->gone = NULL;
-    ask_for_notice(w, m.event->seq, HOUR_MS);
-    expect_told(w, "b/ ");
-    ask_for_notice(w, m.event->seq, HOUR_MS);
-    expect_told(w, "");
+    ask_for_notification(w, m.event->seq, HOUR_MS);
+    expect_notified(w, "b/ ");
+    ask_for_notification(w, m.event->seq, HOUR_MS);
+    expect_notified(w, "");
 }
 
-/* Nobody knows what of it went out: all are told again, and not a third time. */
+/* It is unknown what a scheduler that died has sent: the next one sends it to all once more, and
+ * only once. */
 static void test_submitters_of_a_scheduler_that_dies(void **state)
 {
     struct alone *w = *state;
@@ -255,22 +257,22 @@ static void test_submitters_of_a_scheduler_that_dies(void **state)
 
     submit_from(w, "a", "");
     submit_from(w, "b", "");
-    w->told.len = 0;
+    w->reply_routes.len = 0;
     w->silent = true;
     alone_serve(w, "j", "a", DONE);
-    expect_told(w, "b/ a/ ");
+    expect_notified(w, "b/ a/ ");
     heard(w, &m);
     w->silent = false;
     alone_restart(w);
-    ask_for_notice(w, m.event->seq, SOON_MS);
-    expect_told(w, "b/ a/ ");
-    ask_for_notice(w, m.event->seq, SOON_MS);
-    expect_told(w, "");
+    ask_for_notification(w, m.event->seq, SOON_MS);
+    expect_notified(w, "b/ a/ ");
+    ask_for_notification(w, m.event->seq, SOON_MS);
+    expect_notified(w, "");
 }
 
 /* ---- alerts ---- */
 
-/* More causes than are remembered here: the store knows which of them were told. */
+/* More causes than a scheduler remembers: the store knows which of them had an alert. */
 static void test_many_causes(void **state)
 {
     struct alone *w = *state;
@@ -289,11 +291,12 @@ static void test_many_causes(void **state)
     assert_int_equal(alerts, ALERT_ASKED_MAX + 1);
 }
 
-/* ---- what is too large ---- */
+/* ---- notifications that are too large ---- */
 
-#define RESULTS 16 /* that a step gets unless told which */
+#define RESULTS 16 /* that a step gets by default */
 
-/* One after the other, and one that gets the results of all: with them it exceeds a message. */
+/* Steps in sequence, and one that takes the results of all: with them the request exceeds a
+ * message. */
 static void submit_large(struct alone *w)
 {
     CLEANUP(buf_deinit) struct buf json = {0}, after = {0}, said = {0};
@@ -338,17 +341,17 @@ static void test_request_too_large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_labels_are_told),
-        TEST(test_failed_steps_are_told),
+        TEST(test_labels_in_notifications),
+        TEST(test_failed_steps_in_notifications),
         TEST(test_results_left_out),
-        TEST(test_undeliverable),
+        TEST(test_undeliverable_notification),
         TEST(test_undeliverable_alert),
         TEST(test_many_causes),
         TEST(test_request_too_large),
-        TEST(test_all_submitters_are_told),
-        TEST(test_some_submitters_are_told),
-        TEST(test_an_earlier_submitter_is_gone),
-        TEST(test_the_last_submitter_is_gone),
+        TEST(test_all_submitters_are_notified),
+        TEST(test_some_submitters_are_notified),
+        TEST(test_earlier_submitter_is_gone),
+        TEST(test_last_submitter_is_gone),
         TEST(test_submitters_of_a_scheduler_that_dies),
     };
 
