@@ -32,7 +32,7 @@ def arguments():
     parser.add_argument("--find-jobs", type=int, default=100_000,
                         help="jobs in the store of find (100000)")
     parser.add_argument("--growth", type=int, nargs="*", default=[], metavar="JOBS",
-                        help="so many more jobs in the store of growth, such as 1000000")
+                        help="further numbers of jobs in the store of growth, such as 1000000")
     parser.add_argument("--idle", type=float, default=10, help="seconds of idle (10)")
     parser.add_argument("--json", action="store_true", help="one line of JSON for each figure")
     options = parser.parse_args()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Core: one job in the simulator, for callgrind to count what the machines take for a step of it
+ * Core: one job in the simulator, in which callgrind counts the instructions of the machines
  *
- *     core STEPS      a chain; nothing fails, and nothing is in flight beside it
+ *     core STEPS      a chain; nothing fails, and no other job is in flight
  */
 #include <stdio.h>
 

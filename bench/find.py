@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finding jobs: `drover list` and `get` as whole processes, on a store with a hundred thousand jobs
 
-The jobs are put into the store by the very function that a scheduler calls, without the messages:
-nine of ten have ended, one in a thousand has a label of its own, one in two hundred needs attention. `of_empty` is to the same command on
-the empty store of the same run, which is the cost of a process, a connection and a round trip.
+The jobs are put into the store by the function that a scheduler calls, without the messages. Nine
+of ten have ended, one in a thousand has a label of its own, one in two hundred needs attention.
+`of_empty` is the ratio to the same command on the empty store of the same run, which is the cost of
+a process, a connection and a round trip.
 """
 
 import statistics
@@ -42,18 +43,20 @@ def partition(job):
 
 
 def submission(number, start_at=0):
-    """Arguments of drover1_submit, in its order. One of ten has work to do, not before @start_at."""
+    """Returns the arguments of drover1_submit, in order. One job in ten has work to do, not before
+    start_at."""
     rare = number % 1000 == 0
     return [
         f"job-{number:06d}", f"digest{number}", "", "hello", "0", f"{number:016x}", "bench",
-        "A" if number % 10 == 0 else "D", str(start_at), "0", "job", "0", "", "", "8:rare=yes" if rare else "",
-        "", "0", "0", "0", "input", "x" * 100, "labels", "", "traceparent", "", "submitter", "", "format", "",
+        "A" if number % 10 == 0 else "D", str(start_at), "0", "job", "0", "", "",
+        "8:rare=yes" if rare else "", "", "0", "0", "0", "input", "x" * 100, "labels", "",
+        "traceparent", "", "submitter", "", "format", "",
     ]
 
 
 def preload(port, first, jobs, start_at=0):
-    """Jobs from the one with number @first to @jobs, of which all have heard. Return: bytes of the store that each
-    takes."""
+    """Stores the jobs from number `first` to `jobs`, with their notifications confirmed. Returns
+    the bytes of the store that each takes."""
     server = redis.Redis("127.0.0.1", port)
     before = server.info("memory")["used_memory"]
     for begin in range(first, jobs, BATCH):
@@ -74,18 +77,20 @@ def preload(port, first, jobs, start_at=0):
 
 
 def need_attention(port, jobs):
-    """One in two hundred fails for good at its first step, and so as a whole."""
+    """Lets one job in two hundred fail for good at its first step."""
     server = redis.Redis("127.0.0.1", port)
     for number in range(0, jobs, 200):
         job = submission(number)[0]
         token = server.hget(f"{partition(job)}job:{job}", "0").split()[5]
-        answer = server.fcall("drover1_record", 1, partition(job), "bench", "P", job, token, "0", f"{number:016x}", "0",
-                              "", "", f"CLASS_{number % 3}", "0", "", "", "", "agent")
+        answer = server.fcall(
+            "drover1_record", 1, partition(job), "bench", "P", job, token, "0", f"{number:016x}",
+            "0", "", "", f"CLASS_{number % 3}", "0", "", "", "", "agent",
+        )
         assert answer[0] == b"RECORDED", answer
 
 
 def timed(stack, words, repeat):
-    """Wall-clock ms of the command, each time."""
+    """Returns the wall-clock ms of the command, for each run."""
     taken = []
     for _ in range(repeat):
         began = time.monotonic()

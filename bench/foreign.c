@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An agent as others write them: one message at a time, one reply for each request
+ * A foreign agent: one message at a time, one reply for each request
  *
  *     foreign ACTOR      serves drover.task.ACTOR until it is killed
  *
- * What an action says is not looked at: the result is the job's input. The queue is there already.
+ * It ignores the action: the result is the job's input. The queue must exist.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@
 
 struct foreign {
     struct amqp_peer peer;
-    uint64_t
-        requests[AMQP_PEER_WINDOW]; /* by the tag of their last reply's publish; 0: not the last */
+    /* by the tag of the publish of their last reply; 0: of a reply that is not the last */
+    uint64_t requests[AMQP_PEER_WINDOW];
     uint64_t acked;
 };
 

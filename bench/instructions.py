@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instructions that the machines take for a step, counted by callgrind
 
-The same on every machine with the same compiler, whatever else it does: what grows here has become
-dearer. Counted is what runs within the step function of each machine, in a chain of steps with
-nothing beside it, from the difference of a long chain and a short one.
+The count is the same on every machine with the same compiler, whatever else it does: if it grows, a
+step costs more. Counted is what runs within the step function of each machine, in a chain of steps
+with no other work, as the difference between a long chain and a short one.
 """
 
 import pathlib

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The limits: the bare loop, and what RabbitMQ and Redis can do at all
+ * The limits: the bare loop, and what RabbitMQ and Redis can do by themselves
  *
- * The bare loop is what any durable scheduler must do, and nothing else. A job is a chain of steps.
- * For each step: a persistent request to the agent's queue, a persistent reply that the broker
- * confirms before the request is acknowledged, and two blocking calls to the store that write about
- * what Drover's own record writes. No DAG, no history for people, no leases that anybody looks at,
- * no recovery. Throughput is given as a ratio to this.
+ * The bare loop does what any durable scheduler must do, and nothing else. A job is a chain of
+ * steps. For each step there are a persistent request to the agent's queue, a persistent reply that
+ * the broker confirms before the request is acknowledged, and two blocking calls to the store that
+ * write about as much as Drover's `record`. There is no DAG, no history for people, no lease that
+ * is enforced, and no recovery. Throughput is given as a ratio to this.
  */
 #include <getopt.h>
 #include <hiredis/hiredis.h>
@@ -25,8 +25,8 @@
 static const char usage[] = "usage: limit agent|run|broker|store [OPTION]...\n"
                             "agent serves the bare loop until it is killed, run runs jobs through "
                             "it; broker sends and takes\n"
-                            "messages, store makes calls, as fast as there is an answer. All print "
-                            "what came of it as JSON.\n"
+                            "messages, store makes calls, each as soon as there is an answer. All "
+                            "print their figures as JSON.\n"
                             "\n"
                             "  --jobs N       of run (1000); messages, calls\n"
                             "  --window N     of run: jobs in flight (50)\n"
@@ -54,7 +54,7 @@ _Noreturn static void run_agent(const struct options *o)
     amqp_peer_declare(&peer, requests, o->queue);
     amqp_peer_declare(&peer, replies, o->queue);
     amqp_peer_consume(&peer, requests, false);
-    puts("ready"); /* the queues are there */
+    puts("ready"); /* the queues exist */
     fflush(stdout);
     for (;;) {
         struct amqp_item item = amqp_peer_next(&peer, 1000);
@@ -96,7 +96,7 @@ static const char script[] =
     "redis.call('HSET',KEYS[1],ARGV[1],ARGV[2],'updated',ARGV[3],'result',ARGV[4]) "
     "redis.call('RPUSH',KEYS[2],ARGV[2]) return 1";
 
-/* Both calls of a step: what came of it, and what is dispatched next. */
+/* One of the two calls of a step: its result, or the next dispatch. */
 static void store_append(redisContext *store, int job, int step, const char *what)
 {
     static const char payload[PAYLOAD + 1] =
@@ -186,8 +186,8 @@ static void run_jobs(const struct options *o)
 
 /* ---- what the servers can do ---- */
 
-/* Persistent messages to a queue and out of it again, each confirmed and acknowledged, one process
- * on both ends. */
+/* Persistent messages into a queue and out of it again, each confirmed and acknowledged, with one
+ * process at both ends. */
 static void run_broker(const struct options *o)
 {
     static struct amqp_peer peer;

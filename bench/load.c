@@ -2,9 +2,9 @@
 /*
  * Load: submits jobs to Drover and waits for their terminal events
  *
- * A job is a chain of S steps, or a fan: one step, S - 2 that wait for it, one that waits for all
- * of those. Keeps W jobs in flight, each with its definition, an input and a private reply queue
- * for all; prints seconds, steps/s and latencies from Submit to event as JSON, like limit.c.
+ * A job is a chain of S steps, or a fan: one step, S - 2 that depend on it, one that depends on all
+ * of those. W jobs are in flight, each with its definition and an input; all share a private reply
+ * queue. Prints seconds, steps/s and latencies from Submit to event as JSON, like limit.c.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 #define PATIENCE_MS 60000 /* for the next event */
 #define PACE_MS 2
-#define WAIT_MS 3600000 /* that a request may wait for an agent: a backlog is no outage */
+#define WAIT_MS 3600000 /* wait of a request: a backlog is no outage */
 #define NAME_MAX_LEN 16
 
 static const char usage[] =
@@ -28,10 +28,10 @@ static const char usage[] =
     "  --window N       in flight at a time (50)\n"
     "  --steps N        of each job (5)\n"
     "  --fan            a fan, not a chain\n"
-    "  --payload N      bytes of each job's input, which every step gives back (100)\n"
+    "  --payload N      bytes of each job's input, which every step returns (100)\n"
     "  --sleep N        the last step takes N ms, the first none, those between in proportion\n"
-    "  --actor NAME     whose steps they are (bench)\n"
-    "  --rate N         so many a second, as far as the window allows (as fast as they end)\n"
+    "  --actor NAME     of all steps (bench)\n"
+    "  --rate N         jobs a second, as the window allows (as fast as they end)\n"
     "  --prefix TEXT    of the jobs' ids (load)\n";
 
 struct options {
@@ -45,7 +45,7 @@ struct step {
     Drover__V1__Payload arguments;
     char name[NAME_MAX_LEN];
     char ms[NAME_MAX_LEN];
-    char *after; /* the one that it waits for */
+    char *after; /* its dependency */
 };
 
 struct run {
@@ -56,7 +56,7 @@ struct run {
     uint8_t *input, *body;
     size_t size; /* of body */
     double *began, *latency;
-    double start, heard; /* when the run began; when the last event came */
+    double start, last_event; /* when the run began, and when the last event came */
     int begun, done;
 };
 
@@ -157,13 +157,13 @@ static void on_settled(struct run *r, const Drover__V1__JobEvent *event)
         return;
     bench_check(event->outcome == DROVER__V1__OUTCOME__OUTCOME_SUCCEEDED, "a job");
     if (r->began[job] == 0)
-        return; /* told twice */
+        return; /* the event came twice */
     r->latency[r->done++] = bench_seconds() - r->began[job];
     r->began[job] = 0;
-    r->heard = bench_seconds();
+    r->last_event = bench_seconds();
 }
 
-/* A Receipt has its code where a JobEvent has its job: told apart by what decodes to SETTLED. */
+/* A Receipt has its code where a JobEvent has its job id, so only a JobEvent decodes to SETTLED. */
 static void on_message(struct run *r, amqp_bytes_t body)
 {
     Drover__V1__JobEvent *event = drover__v1__job_event__unpack(NULL, body.len, body.bytes);
@@ -175,7 +175,7 @@ static void on_message(struct run *r, amqp_bytes_t body)
     drover__v1__job_event__free_unpacked(event, NULL);
 }
 
-/* Those that the window has room for, and whose time has come. */
+/* Begins the jobs that the window has room for, and whose time has come. */
 static void begin_due(struct run *r)
 {
     const struct options *o = &r->options;
@@ -187,13 +187,13 @@ static void begin_due(struct run *r)
 
 static void work(struct run *r)
 {
-    r->start = r->heard = bench_seconds();
+    r->start = r->last_event = bench_seconds();
     while (r->done < r->options.jobs) {
         struct amqp_item item;
 
         begin_due(r);
         item = amqp_peer_next(&r->peer, r->options.rate > 0 ? PACE_MS : PATIENCE_MS);
-        bench_check(bench_seconds() < r->heard + PATIENCE_MS / 1000, "waiting for an event");
+        bench_check(bench_seconds() < r->last_event + PATIENCE_MS / 1000, "waiting for an event");
         if (item.type != AMQP_ITEM_DELIVERY)
             continue;
         on_message(r, item.body);
@@ -215,7 +215,8 @@ static void run(const struct options *options)
     snprintf(r.replies, sizeof(r.replies), "bench.events.%s", options->prefix);
     amqp_peer_open(&r.peer, 256);
     amqp_peer_declare(&r.peer, r.replies, AMQP_PEER_PRIVATE);
-    amqp_peer_consume(&r.peer, r.replies, true); /* it dies with us: no ack saves a message */
+    /* Without acks: the queue ends with this process, so no ack saves a message. */
+    amqp_peer_consume(&r.peer, r.replies, true);
     began = bench_seconds();
     work(&r);
     bench_print(options->jobs, options->steps, bench_seconds() - began, r.latency);

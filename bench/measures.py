@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measures: each takes the options, starts servers of its own, and gives lines
+"""The measures: each takes the options, starts servers of its own, and returns lines
 
-A line has a name, a value with its unit, the least and the most of the repetitions, and, where
-there is one, its ratio to the bare loop, which ran in turn with it on the same servers.
+A line has a name, a value with its unit, and the least and the most of the repetitions. If there is
+one, it has the ratio to the bare loop, whose runs alternated with the others on the same servers.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from stack import Stack, recommended
 
 ROLES = ("scheduler", "supervisor", "agent")
 YEAR_MS = 365 * 86_400_000
-WINDOW = 200  # jobs in flight where nothing else is said
+WINDOW = 200  # default number of jobs in flight
 _prefixes = itertools.count()
 
 
@@ -25,7 +25,7 @@ _prefixes = itertools.count()
 
 
 def line(name, values, unit, base=None, result=None, **more):
-    """@base: what the bare loop has of the same unit."""
+    """base: the figure of the bare loop in the same unit."""
     value = statistics.median(values)
     made = {"name": name, "value": round(value, 3), "unit": unit, "min": round(min(values), 3),
             "max": round(max(values), 3)}
@@ -38,7 +38,7 @@ def line(name, values, unit, base=None, result=None, **more):
 
 
 def middle(results, figure="steps_per_second"):
-    """The whole result whose figure is the median."""
+    """Returns the whole result whose figure is the median."""
     return sorted(results, key=lambda r: r[figure])[len(results) // 2]
 
 
@@ -51,7 +51,7 @@ def line_of(name, results, bare=None, figure="steps_per_second", unit="steps/s",
 
 
 def bare(stack, jobs=1000, window=WINDOW, steps=5):
-    """The bare loop, once; its agent is there as long as it runs."""
+    """Runs the bare loop once; its agent exists as long as it runs."""
     limit = stack.build / "bench/limit"
     stack.start("bare-agent", limit, "agent", "--queue", stack.queue, ready="ready")
     try:
@@ -70,7 +70,7 @@ def load(stack, jobs=2000, window=WINDOW, steps=5, **more):
 
 @contextlib.contextmanager
 def drover(options, agent=True, redis=None, queue=None, **settings):
-    """Servers, a daemon of each role, warm; but for the agent, cold."""
+    """Starts servers and a daemon of each role, warmed up; without an agent, cold."""
     with Stack(options, redis, queue) as stack:
         stack.start_daemon("scheduler", **settings)
         stack.start_daemon("supervisor", **settings)
@@ -81,7 +81,7 @@ def drover(options, agent=True, redis=None, queue=None, **settings):
 
 
 def in_turn(options, *runs):
-    """Each run once, as often as options say. Return: for each its results."""
+    """Runs each function once, as often as the options say. Returns the results of each."""
     results = [[] for _ in runs]
     for _ in range(options.repeat):
         for run, into in zip(runs, results):
@@ -93,7 +93,7 @@ def in_turn(options, *runs):
 
 
 def limit(options):
-    """What there is to be had: the bare loop, and either server by itself"""
+    """The limits: the bare loop, and either server by itself"""
     with Stack(options) as stack:
         binary = stack.build / "bench/limit"
         loops, messages, calls = in_turn(
@@ -107,11 +107,13 @@ def limit(options):
 
 
 def throughput(options):
-    """Chains of five steps, two hundred in flight; with work to do, other agents, a strict store, and one as it comes"""
+    """Chains of five steps; also with work, foreign agents, a strict store, and a stock one"""
     lines = []
     with drover(options) as stack:
-        loops, plain, work = in_turn(options, lambda: bare(stack, jobs=2000), lambda: load(stack, jobs=4000),
-                                     lambda: load(stack, jobs=2000, sleep=10))
+        loops, plain, work = in_turn(
+            options, lambda: bare(stack, jobs=2000), lambda: load(stack, jobs=4000),
+            lambda: load(stack, jobs=2000, sleep=10),
+        )
         lines += [line_of("throughput", plain, loops, p50_ms=middle(plain)["p50_ms"],
                           calls_per_step=calls_per_step(stack)),
                   line_of("throughput-work", work, loops)]
@@ -132,7 +134,7 @@ def throughput(options):
 
 
 def batch(options):
-    """Requests in batches: the same load with agents that take one, two, four, eight in a message"""
+    """Batches: the same load with agents that take one, two, four, eight requests in a message"""
 
     def taking(size):
         stack.stop("agent")
@@ -150,7 +152,8 @@ def batch(options):
 
 
 def calls_per_step(stack):
-    """redis.call()s that one more step of a chain costs, from the server's own counters."""
+    """Returns the redis.call()s that one more step of a chain costs, by the server's own
+    counters."""
     jobs, more = 40, 20
 
     def calls(steps):
@@ -174,9 +177,12 @@ def commands(stack):
 
 
 def latency(options):
-    """A chain of five from Submit to the event: alone, fifty at a time, with transient messages"""
+    """A chain of five from Submit to the event: alone, fifty in flight, with transient messages"""
     lines = []
-    for behind, more in (("", {}), ("-transient", {"queue": "classic", "rabbitmq__step_messages": "transient"})):
+    for behind, more in (
+        ("", {}),
+        ("-transient", {"queue": "classic", "rabbitmq__step_messages": "transient"}),
+    ):
         with drover(options, **more) as stack:
             for name, window, jobs in (("latency-1", 1, 200), ("latency-50", 50, 1000)):
                 loops, runs = in_turn(options, lambda: bare(stack, jobs, window),
@@ -188,7 +194,7 @@ def latency(options):
 
 
 def fanout(options):
-    """One step, a thousand, or nearly ten thousand, that wait for it, and one that waits for all"""
+    """One step, a thousand or nearly ten thousand that depend on it, and one that depends on all"""
     lines = []
     with drover(options) as stack:
         for width, name in ((1000, "fanout"), (9998, "fanout-10000")):
@@ -215,12 +221,12 @@ def wide(options):
 
 
 def total(results):
-    """Processor us of all roles and servers for a step; the median."""
+    """Returns processor us of all roles and servers for a step, as the median."""
     return round(statistics.median(sum(r["cpu_us_per_step"].values()) for r in results), 1)
 
 
 def backlog(options):
-    """A hundred thousand jobs at once against two hundred in flight"""
+    """A hundred thousand jobs at the same time against two hundred in flight"""
     with drover(options) as stack:
         few = load(stack, options.backlog // 10, WINDOW, 1)
         before = stack.memory()["scheduler"]
@@ -242,7 +248,7 @@ def payload(options):
 
 
 def agents(options):
-    """The same load on more and more agents like the first"""
+    """The same load on more and more equal agents"""
     lines = []
     with drover(options) as stack:
         there = 1
@@ -297,11 +303,13 @@ def idle(options):
 
 
 def store_memory(options):
-    """What a job of five steps takes in Redis, under way and settled, as deploy/ sets it and as it comes"""
+    """Bytes of a job of five steps in Redis, running and ended, by deploy/ and by default"""
     lines = []
     for behind, redis in (("", None), ("-stock", [])):
-        lines += [line(f"store-memory-settled{behind}", [settled_bytes(options, redis)], "bytes/job"),
-                  line(f"store-memory-running{behind}", [running_bytes(options, redis)], "bytes/job")]
+        lines += [
+            line(f"store-memory-settled{behind}", [settled_bytes(options, redis)], "bytes/job"),
+            line(f"store-memory-running{behind}", [running_bytes(options, redis)], "bytes/job"),
+        ]
     return lines
 
 
@@ -322,14 +330,18 @@ def running_bytes(options, redis, jobs=5_000):
 
 
 def waiting(stack):
-    """Jobs that are open in the store."""
+    """Returns the number of unfinished jobs in the store."""
     return sum(int(stack.redis_cli("ZCARD", f"drover:{{p{p}}}:open")) for p in range(16))
 
 
 def rewrite(stack):
-    """Has Redis write its file anew, and waits for that: it does so by itself whenever the file has doubled."""
+    """Has Redis rewrite its file, and waits for that; by itself it does so whenever the file has
+    doubled."""
     stack.redis_cli("BGREWRITEAOF")
-    while any(f"aof_rewrite_{state}:1" in stack.redis_cli("INFO", "persistence") for state in ("in_progress", "scheduled")):
+    while any(
+        f"aof_rewrite_{state}:1" in stack.redis_cli("INFO", "persistence")
+        for state in ("in_progress", "scheduled")
+    ):
         time.sleep(0.1)
 
 
@@ -339,7 +351,7 @@ def growth(options):
     with drover(options) as stack:
         there = 0
         for wanted in (10, 1000, 100000, *options.growth):
-            # at rest: nothing is due, nothing is owed, and Redis has written its file anew
+            # At rest: nothing is due, the outbox is empty, and Redis has rewritten its file.
             find.preload(stack.redis.port, there, wanted, int(1000 * time.time()) + YEAR_MS)
             there = wanted
             rewrite(stack)
@@ -350,8 +362,19 @@ def growth(options):
 
 
 MEASURES = {
-    "limit": limit, "throughput": throughput, "batch": batch, "latency": latency, "fanout": fanout, "wide": wide,
-    "backlog": backlog, "payload": payload, "agents": agents, "schedulers": schedulers,
-    "idle": idle, "store-memory": store_memory, "growth": growth, "find": find.measure,
+    "limit": limit,
+    "throughput": throughput,
+    "batch": batch,
+    "latency": latency,
+    "fanout": fanout,
+    "wide": wide,
+    "backlog": backlog,
+    "payload": payload,
+    "agents": agents,
+    "schedulers": schedulers,
+    "idle": idle,
+    "store-memory": store_memory,
+    "growth": growth,
+    "find": find.measure,
     "instructions": instructions.measure,
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The least AMQP that a benchmark needs: one blocking connection, frames read as they come
+ * The least AMQP that a benchmark needs: one blocking connection that reads frames as they come
  *
- * Deliberately not the product's bus: the raw limit is measured with the bare library, and the load
- * generator must not profit from what it measures. Any failure ends the program.
+ * This does not use Drover's bus: the limit is measured with the bare library, and the load
+ * generator must not profit from the code that it measures. Any failure ends the program.
  */
 #pragma once
 
@@ -17,8 +17,8 @@
 struct amqp_peer {
     amqp_connection_state_t connection;
     uint64_t published;           /* delivery tag of the last publish, in confirm mode */
-    uint64_t confirmed;           /* every tag up to here is confirmed ... */
-    bool early[AMQP_PEER_WINDOW]; /* ... and these beyond it, by tag */
+    uint64_t confirmed;           /* all tags up to here are confirmed */
+    bool early[AMQP_PEER_WINDOW]; /* confirmed tags beyond that one */
 };
 
 struct amqp_item {
@@ -36,7 +36,7 @@ struct amqp_item {
 void amqp_peer_open(struct amqp_peer *peer, uint16_t prefetch);
 
 enum amqp_peer_queue {
-    AMQP_PEER_PRIVATE, /* as clients have for their answers: gone with them */
+    AMQP_PEER_PRIVATE, /* as clients use for answers; deleted with the connection */
     AMQP_PEER_CLASSIC, /* durable */
     AMQP_PEER_QUORUM,
 };
@@ -44,20 +44,21 @@ enum amqp_peer_queue {
 void amqp_peer_declare(struct amqp_peer *peer, const char *queue, enum amqp_peer_queue type);
 void amqp_peer_consume(struct amqp_peer *peer, const char *queue, bool no_ack);
 
-/* Persistent; to the default exchange where @exchange is "". */
+/* Publishes a persistent message; exchange "" is the default exchange. */
 void amqp_peer_publish(struct amqp_peer *peer, const char *exchange, const char *key,
                        const char *reply_to, const void *body, size_t len);
 void amqp_peer_ack(struct amqp_peer *peer, uint64_t tag, bool multiple);
 
-/* The next delivery or confirm; waits up to @timeout_ms for one. */
+/* Returns the next delivery or confirm; waits up to timeout_ms for one. */
 struct amqp_item amqp_peer_next(struct amqp_peer *peer, int timeout_ms);
 
-/* What a run of jobs has come to, as JSON on standard output; sorts @latency, one for each job. */
+/* Prints the figures of a run of jobs as JSON; sorts `latency`, which has one value for each job.
+ */
 void bench_print(int jobs, int steps, double seconds, double *latency);
-/* A number of the command line, from @least on; else the program ends. */
+/* Reads a number of the command line; ends the program if it is below `least`. */
 int bench_number(const char *text, int least);
-/* Ends the program with a message unless @ok. */
+/* Ends the program with a message unless ok. */
 void bench_check(bool ok, const char *what);
-/* A port on loopback, from the environment. */
+/* Returns a port on loopback, from the environment. */
 int bench_port(const char *variable);
 double bench_seconds(void);

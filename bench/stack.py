@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fresh RabbitMQ and Redis, daemons beside them, and what all of them take: time, memory
+"""A new RabbitMQ and Redis, daemons beside them, and what each of them uses: time, memory
 
-A figure of time is the processor time of a process with all of its threads, of a server with all
-that it has started.
+A figure of time is the processor time of a process with all of its threads, and of a server with
+all the processes that it has started.
 """
 
 import json
@@ -22,7 +22,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def recommended():
-    """Options of Redis that deploy/ sets for the room that jobs take, and not for where it is and who may use it."""
+    """Returns the options of Redis that deploy/ sets for the size of jobs, without those for its
+    place and users."""
     lines = (ROOT / "deploy/redis/redis.conf").read_text().splitlines()
     words = [line.split() for line in lines if line.startswith("hash-max-")]
     return [word for name, value in words for word in (f"--{name}", value)]
@@ -30,18 +31,21 @@ def recommended():
 
 CONFIG = f"""
 scheduler = {{ workflows = "{ROOT}/workflows"; }};
-agent = {{ concurrency = 64; actors = ( {{ name = "bench"; handler = "builtin"; batch = %d; }} ); }};
+agent = {{
+    concurrency = 64;
+    actors = ( {{ name = "bench"; handler = "builtin"; batch = %d; }} );
+}};
 """
 
 
 def cpu_seconds(pid):
-    """User and system time of a process, its threads included."""
+    """Returns user and system time of a process with its threads."""
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def group_cpu_seconds(group):
-    """The same for all processes of a process group: a server and what it started."""
+    """Returns the same for all processes of a group: a server and what it has started."""
     total = 0.0
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -49,12 +53,12 @@ def group_cpu_seconds(group):
                 if os.getpgid(int(entry.name)) == group:
                     total += cpu_seconds(int(entry.name))
             except (OSError, IndexError):
-                pass  # ended meanwhile
+                pass  # it has ended meanwhile
     return total
 
 
 def private_mib(pid):
-    """What the process has allocated for itself, libraries not counted."""
+    """Returns what the process has allocated for itself, without libraries."""
     for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) / 1024
@@ -62,8 +66,8 @@ def private_mib(pid):
 
 
 class Stack:
-    """Servers, and processes that are stopped with them. Processes of one role are named alike, but
-    for a number behind: scheduler, scheduler2."""
+    """Servers, and processes that are stopped with them. Processes of one role have the same name
+    with a number: scheduler, scheduler2."""
 
     def __init__(self, options, redis=None, queue=None):
         self.batch = 8  # of agents that start from now on
@@ -87,7 +91,7 @@ class Stack:
             DROVER_RABBITMQ__QUEUE_TYPE=self.queue,
             DROVER_REDIS__PORT=str(self.redis.port),
             DROVER_LOG__LEVEL="info",
-            DROVER_SECURITY__DUMPABLE="true",  # so that `dev` finds what is left behind
+            DROVER_SECURITY__DUMPABLE="true",  # so that `dev` finds processes that were left behind
         )
         return self
 
@@ -101,7 +105,7 @@ class Stack:
         return pathlib.Path(self.folder.name) / f"{name}.log"
 
     def start(self, name, *command, ready):
-        """Starts a process and waits until it has logged a word. Return: seconds that took."""
+        """Starts a process and waits until it has logged a word. Returns the seconds that took."""
         began = time.monotonic()
         with open(self.log(name), "wb") as log:
             self.processes[name] = subprocess.Popen(
@@ -132,7 +136,7 @@ class Stack:
                           config, *words, ready="bus_up")
 
     def run(self, *command):
-        """Runs a program to its end. Return: what it has printed, JSON."""
+        """Runs a program until it ends. Returns its output, which is JSON."""
         done = subprocess.run(
             [str(word) for word in command], env=self.env, capture_output=True, text=True
         )
@@ -147,14 +151,14 @@ class Stack:
                               capture_output=True, text=True, check=True).stdout
 
     def store_bytes(self):
-        """That Redis has allocated for what is in it."""
+        """Returns the bytes that Redis has allocated for its data."""
         for line in self.redis_cli("INFO", "memory").splitlines():
             if line.startswith("used_memory:"):
                 return int(line.split(":")[1])
         raise ValueError("INFO memory")
 
     def cpu(self):
-        """Processor seconds by role, servers included."""
+        """Returns processor seconds by role, servers included."""
         taken = {}
         for name, process in self.processes.items():
             role = name.rstrip("0123456789")
@@ -164,7 +168,7 @@ class Stack:
         return taken
 
     def memory(self):
-        """MiB by role, of the largest."""
+        """Returns MiB by role, those of the largest process."""
         most = {}
         for name, process in self.processes.items():
             role = name.rstrip("0123456789")
@@ -172,7 +176,7 @@ class Stack:
         return most
 
     def measured(self, *command):
-        """Runs a program. Return: its figures, and what each role took for a step of it."""
+        """Runs a program. Returns its figures, and what each role used for a step of it."""
         before = self.cpu()
         result = self.run(*command)
         after = self.cpu()

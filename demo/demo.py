@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""./dev demo: a whole Drover on private servers, at work while all sorts of things go wrong
+"""./dev demo: a complete Drover on private servers, at work while many things go wrong
 
-Without options: the orders of examples/orders, and at the end their books (story.py). With
+Without options: the orders of examples/orders, with an audit at the end (story.py). With
 --workloads: recorded workflows, whose steps only sleep (recorded.py).
 """
 
@@ -26,7 +26,7 @@ def main():
     )
     options = parser.parse_args()
     if options.orders < 4:
-        parser.error("--orders: at least 4, so that there is something to kill them for")
+        parser.error("--orders: at least 4, so that work is in progress at each kill")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         if not options.workloads:
@@ -37,7 +37,7 @@ def main():
                 parser.error(f"there is no {options.workloads}/dag/*.json")
             good = recorded.run(files, options.scale)
         return 0 if good else 1
-    except (stage.NotSo, servers.ServerError) as problem:
+    except (stage.CheckFailed, servers.ServerError) as problem:
         stage.say(f"FAILED: {problem}")
         stage.say_logs()
         return 1

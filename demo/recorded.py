@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recorded workflows, imported and submitted with the command line; their steps only sleep
 
-The end is a check: every job done, no step begun before what it waits for.
+The end is a check: each job is done, and no step began before its dependencies were done.
 """
 
 import json
@@ -13,13 +13,13 @@ from stage import check, say
 import cluster
 import servers
 
-SCALE = 0.004  # of the runtimes of real workloads, which take up to an hour
-SLOTS = 64  # steps that an agent works on at a time
+SCALE = 0.004  # factor for the runtimes of real workloads, which take up to an hour
+SLOTS = 64  # steps that an agent works on at the same time
 GIVE_UP_S = 600
 
 
 class Job:
-    """One job, as its submission describes it and as the store tells."""
+    """One job: its submission, and what the store has of it."""
 
     def __init__(self, submission):
         self.submission = submission
@@ -42,7 +42,7 @@ class Job:
         return (int(self.history[-1][1]) - int(self.history[0][1])) / 1000
 
     def too_early(self):
-        """Steps that were dispatched before all that they wait for was done."""
+        """Returns the steps that were dispatched before all of their dependencies were done."""
         done, found = set(), []
         for entry in self.history:
             if entry[2] == "done":
@@ -59,10 +59,10 @@ class Recorded:
         self.drover, self.scale = drover, scale
         self.jobs = self._import(files)
         self.steps = sum(len(job.names) for job in self.jobs)
-        self.murders = stage.Murders(drover, "steps")
+        self.kills = stage.Kills(drover, "steps")
 
     def _import(self, files):
-        """Has the files turned into submissions, and gives each an id that a person can read."""
+        """Has the files turned into submissions, and gives each a readable id."""
         arguments = ["--actor", "demo", "--scale", self.scale, *files]
         lines = stage.drover(self.drover.url, "import", *arguments)
         jobs = []
@@ -80,7 +80,7 @@ class Recorded:
         stage.drover(self.drover.url, "submit", "-o", "id", "-", text=submissions)
         say("all are recorded in Redis: whatever happens now, they will be done")
 
-    def _look(self):
+    def _check(self):
         running = [job for job in self.jobs if not job.settled]
         store = self.drover.store
         for job, (steps, phase) in zip(running, store.progress([job.id for job in running])):
@@ -89,11 +89,11 @@ class Recorded:
             if job.settled:
                 job.history = store.history(job.id)
                 say(f"{job.outcome()} {job.id}: {len(job.names)} steps in {job.seconds():.1f} s")
-        self.murders.look(sum(job.done for job in self.jobs), self.steps)
+        self.kills.advance(sum(job.done for job in self.jobs), self.steps)
         return all(job.settled for job in self.jobs)
 
     def follow(self):
-        servers.wait_for(self._look, "the jobs to end", GIVE_UP_S)
+        servers.wait_for(self._check, "the jobs to end", GIVE_UP_S)
 
     def verify(self):
         good = sum(job.outcome() == "SUCCEEDED" for job in self.jobs)

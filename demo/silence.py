@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supervisor on stage: an agent that falls silent with a request in hand
+"""The supervisor at work: an agent stops answering while it works on a request
 
-Every line but what is typed is an event of the daemons: an entry of a job's history, a line of a log, or an alert at the
-receiver of examples/alerts.
+Each line that was not typed is an event of the daemons: an entry of a job's history, a line of a
+log, or an alert at the receiver of examples/alerts.
 """
 
 import atexit
@@ -22,14 +22,17 @@ import wire
 
 ALERTS = wire.ROOT / "examples" / "alerts"
 GIVE_UP_S = 60
-WORK_MS = 1500  # of the step
-LOCK_MS = 20000  # its agent has it for so long
-HEARTBEAT_MS = 1000  # of three of them the death of an agent shows
-ALONE = {"@include": None, "agent": {"concurrency": 1, "actors": [{"name": "demo", "handler": "builtin"}]}}
+WORK_MS = 1500  # how long the step takes
+LOCK_MS = 20000  # the agent's lease
+HEARTBEAT_MS = 1000  # after three of them without a Progress the lease has ended
+ALONE = {
+    "@include": None,
+    "agent": {"concurrency": 1, "actors": [{"name": "demo", "handler": "builtin"}]},
+}
 
 
 class Receiver:
-    """What scheduler.alert_command tells."""
+    """Receives what scheduler.alert_command sends."""
 
     def __init__(self, directory):
         self._log = directory / "alerts.log"
@@ -57,7 +60,7 @@ class Receiver:
 class Silence:
     def __init__(self, drover, receiver):
         self.drover, self.receiver = drover, receiver
-        self._told = {}  # job -> entries of its history that were shown
+        self._shown = {}  # job -> number of history entries that were shown
 
     def _command(self, *words, text=None):
         typed("drover", *words)
@@ -73,26 +76,29 @@ class Silence:
         return json.loads(stage.drover(self.drover.url, "history", job, "-o", "json"))
 
     def _show(self, job):
-        """What is new in a job's history."""
+        """Prints the new entries of a job's history; returns all entries."""
         entries = self._entries(job)
-        for entry in entries[self._told.get(job, 0):]:
+        for entry in entries[self._shown.get(job, 0):]:
             about = [entry.get(key, "") for key in ("step", "detail", "agent")]
             attempt = f"attempt {entry['attempt']}" if entry.get("attempt") else ""
             say("  " + " ".join(filter(None, (f"{job}:", entry["event"], *about, attempt))))
-        self._told[job] = len(entries)
+        self._shown[job] = len(entries)
         return entries
 
     def _await(self, job, event, times=1):
-        """Until the history has it, and shows what it has."""
-        def there():
+        """Waits until the history has the event, and prints the history."""
+        def has_event():
             entries = self._show(job)
             return sum(entry["event"] == event for entry in entries) >= times
 
-        servers.wait_for(there, f"{job} to be {event}", GIVE_UP_S)
+        servers.wait_for(has_event, f"{job} to be {event}", GIVE_UP_S)
 
     def _agent(self):
         agent = self.drover.add_agent(ALONE)
-        typed("drover-agent", "--config", agent.config.name, comment=f"{agent.name}: one request at a time")
+        typed(
+            "drover-agent", "--config", agent.config.name,
+            comment=f"{agent.name}: one request at a time",
+        )
         servers.wait_for(agent.up, f"{agent.name} to be up", GIVE_UP_S)
         return agent
 
@@ -104,7 +110,7 @@ class Silence:
         typed("kill", "-CONT", agent.pid, comment=agent.name)
         os.kill(agent.pid, signal.SIGCONT)
 
-    def tell(self):
+    def run(self):
         first = self._agent()
         self._answered_by_another(first)
         self._parked(first)
@@ -113,21 +119,33 @@ class Silence:
         self._submit("nap")
         self._await("nap", "began")
         self._stop(first)
-        self._await("nap", "expired")  # no Progress: its LockedUntil has passed, and the supervisor has seen it
+        # without Progress LockedUntil has passed, and the supervisor has noticed it
+        self._await("nap", "expired")
         second = self._agent()
         self._await("nap", "settled")
         self._continue(first)
-        say("  " + servers.wait_for(lambda: self._too_late(first), f"{first.name} to wake", GIVE_UP_S))
+        say(
+            "  "
+            + servers.wait_for(
+                lambda: self._too_late(first), f"{first.name} to continue", GIVE_UP_S
+            )
+        )
         entries = self._entries("nap")
         done = [entry.get("agent") for entry in entries if entry["event"] == "done"]
-        check(done == [second.name], f"{second.name} has done it, once, and the answer of {first.name} counts for nothing")
+        check(
+            done == [second.name],
+            f"{second.name} has done it, once, and the answer of {first.name} does not count",
+        )
         second.stop()
         self.drover.agents.remove(second)
 
     def _too_late(self, agent):
-        """What is logged of its answer, or by itself, where it sees first that it is too late."""
-        for daemon, event in (*((s, "reply_not_recorded") for s in self.drover.schedulers),
-                              *((agent, event) for event in ("step_unwanted", "step_cut_off", "lease_over"))):
+        """Returns the log record about the late answer, or about the agent noticing by itself that
+        it is late."""
+        for daemon, event in (
+            *((s, "reply_not_recorded") for s in self.drover.schedulers),
+            *((agent, event) for event in ("step_unwanted", "step_cut_off", "lease_over")),
+        ):
             for record in daemon.records(event):
                 if record.get("job.id") == "nap":
                     return f"{daemon.name}: {event} {record.get('code', '')}"
@@ -145,7 +163,10 @@ class Silence:
         self._continue(first)
         self._command("retry", "mute", "work", "--set", "lock=1m", "--reason", "its agent is back")
         self._await("mute", "settled")
-        check(self._entries("mute")[-1]["detail"].startswith("SUCCEEDED"), "repaired, retried and done")
+        check(
+            self._entries("mute")[-1]["detail"].startswith("SUCCEEDED"),
+            "repaired, retried and done",
+        )
         parked = stage.drover(self.drover.url, "list", "--needs", "parked", "-o", "json")
         check(json.loads(parked) == [], "no parked step needs attention any more")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both demos stand on: a private RabbitMQ and Redis, a whole Drover on them, and a clock"""
+"""What both demos use: a private RabbitMQ and Redis, a complete Drover on them, and a clock"""
 
 import os
 import pathlib
@@ -20,8 +20,8 @@ FOLDER = wire.BUILD / "demo"
 START = time.monotonic()
 
 
-class NotSo(Exception):
-    """Something that the demo shows is not as it says."""
+class CheckFailed(Exception):
+    """A check of the demo has failed."""
 
 
 def say(text):
@@ -29,19 +29,19 @@ def say(text):
 
 
 def typed(*words, comment=""):
-    """Tells what a person would type to have done what is done next."""
+    """Prints the command that a person would type to do what follows."""
     say("$ " + shlex.join(map(str, words)) + (f"    # {comment}" if comment else ""))
 
 
 def check(good, text):
-    """The demo ends here where @text is not so."""
+    """Ends the demo if the check has failed."""
     if not good:
-        raise NotSo(text)
+        raise CheckFailed(text)
     say(f"checked: {text}")
 
 
 def drover(url, *words, text=None):
-    """Runs the command line. @text: its input. Return: what it says."""
+    """Runs the command `drover` with this text as input; returns its output."""
     done = subprocess.run(
         [str(wire.BUILD / "cli" / "drover"), *map(str, words)],
         env={**cluster.own_environment(), "DROVER_URL": url},
@@ -51,12 +51,12 @@ def drover(url, *words, text=None):
         check=False,
     )
     if done.returncode != 0:
-        raise NotSo(f"drover {words[0]} succeeds (it exits with {done.returncode})")
+        raise CheckFailed(f"drover {words[0]} succeeds (it exits with {done.returncode})")
     return done.stdout
 
 
 def folder():
-    """An empty one for logs and data; it stays until the next demo."""
+    """Makes an empty folder for logs and data; it is kept until the next demo."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     return FOLDER
@@ -67,7 +67,7 @@ def say_logs():
 
 
 def start(directory, settings, actor="demo"):
-    """Two of each daemon, each connected and consuming; all of it ends with this process."""
+    """Starts two of each daemon, and waits until all consume. All of them end with this process."""
     rabbit, redis = servers.Rabbit(), servers.Redis()
     say("starting a private RabbitMQ and Redis")
     for server in (rabbit, redis):
@@ -81,27 +81,27 @@ def start(directory, settings, actor="demo"):
     return drover
 
 
-class Murders:
-    """An agent, and later a scheduler, are ended with SIGKILL and never come back."""
+class Kills:
+    """Ends an agent, and later a scheduler, with SIGKILL, for good."""
 
     def __init__(self, drover, what):
-        """@what: what progress is counted in."""
+        """what: the unit of progress."""
         self.drover, self.what = drover, what
-        self._to_come = [
-            (0.25, drover.agents[0], "what it was doing, the broker gives to agent-2"),
-            (0.5, drover.schedulers[0], "scheduler-2 knows as much as it did: all is in Redis"),
+        self._planned = [
+            (0.25, drover.agents[0], "the broker delivers its requests to agent-2"),
+            (0.5, drover.schedulers[0], "scheduler-2 goes on without it: all state is in Redis"),
         ]
 
-    def look(self, done, total):
-        while self._to_come and done >= self._to_come[0][0] * total:
-            _, victim, comfort = self._to_come.pop(0)
+    def advance(self, done, total):
+        while self._planned and done >= self._planned[0][0] * total:
+            _, victim, explanation = self._planned.pop(0)
             typed("kill", "-9", victim.pid, comment=f"{victim.name}; {done} of {total} {self.what}")
             victim.kill()
-            say(comfort)
+            say(explanation)
 
 
 def end(drover):
-    """Stops the daemons as an operator would. Return: whether all went well."""
+    """Stops the daemons as an operator would. Returns whether all went well."""
     complaints = drover.stop()
     for complaint in complaints:
         say(complaint)

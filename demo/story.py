@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The orders of examples/orders, in chapters: a shop and three services, and what goes wrong there
 
-Each chapter ends with a check, and all of them with another: the books of the services balance.
+Each chapter ends with a check, and the last one is an audit of the services' ledgers.
 """
 
 import time
@@ -16,26 +16,27 @@ import servers
 
 TROUBLE = {"unavailable": 0.1, "slow": 0.15, "delay": 1.5, "mute": 0.15}
 GIVE_UP_S = 120
-TOLD = 4  # times, how far the orders are
-AT_A_TIME = 4  # customers
+REPORTS = 4  # how often the progress of the orders is reported
+AT_A_TIME = 4  # customers at the same time
 OUTAGE_S = 3  # at least
 OUTAGE_ORDERS = 8
 
 
 class Story:
-    """@world: its services are up, and after the first chapter its shop; @drover: a cluster; @receiver: of its alerts."""
+    """world: its services are running, and its shop after the first chapter. drover: a cluster.
+    receiver: of its alerts."""
 
     def __init__(self, world, drover, receiver):
         self.world, self.drover, self.receiver = world, drover, receiver
         self._chapter = 0
 
-    def tell(self, count):
-        self.murders(count)
+    def run(self, count):
+        self.kills(count)
         self.declined()
         self.taken_back()
         self.outage()
         self.silence()
-        self.balance()
+        self.audit()
 
     def _begin(self, title):
         self._chapter += 1
@@ -50,42 +51,42 @@ class Story:
         return self.world.place(*words)
 
     def _await(self, state, placed):
-        """Until the shop has heard that these orders are in that state."""
+        """Waits until the shop has received that these orders are in that state."""
         servers.wait_for(
             lambda: self.world.states(placed) == {state: len(placed)},
             f"{', '.join(placed)} to be {state}",
             GIVE_UP_S,
         )
-        say(f"the shop hears: {placed[0] if len(placed) == 1 else len(placed)} {state}")
+        say(f"the shop receives: {placed[0] if len(placed) == 1 else len(placed)} {state}")
 
     def _effects(self, order):
-        """What the books say of an order, from first to last: action/turn of each row."""
+        """Returns what the ledgers have of an order, in time order: action/turn of each row."""
         effects = self.world.audit().effects_of(order)
-        say(f"the services' books: {', '.join(effects)}")
+        say(f"the services' ledgers: {', '.join(effects)}")
         return effects
 
-    def murders(self, count):
-        self._begin(f"{count} orders, a payment in trouble, two murders")
+    def kills(self, count):
+        self._begin(f"{count} orders, an unreliable payment service, two kills")
         say(
-            f"of its calls payment turns away {TROUBLE['unavailable']:.0%},"
+            f"payment refuses {TROUBLE['unavailable']:.0%} of its calls,"
             f" answers {TROUBLE['slow']:.0%} {TROUBLE['delay']} s late,"
-            f" and {TROUBLE['mute']:.0%} it books without an answer"
+            f" and writes {TROUBLE['mute']:.0%} without an answer"
         )
         typed("shop.py", "place", count)
         typed("shop.py", "run")
         self.world.start_shop(self.drover.url)
-        murders = stage.Murders(self.drover, "orders are completed")
-        placed = told = 0
+        kills = stage.Kills(self.drover, "orders are completed")
+        placed = reported = 0
 
         def ended():
-            nonlocal placed, told
+            nonlocal placed, reported
             if placed < count:
                 placed += len(self.world.place(min(AT_A_TIME, count - placed)))
             states = self.world.states()
             completed = states.get("completed", 0)
-            murders.look(completed, count)
-            if completed >= told + count / TOLD:
-                told = completed
+            kills.advance(completed, count)
+            if completed >= reported + count / REPORTS:
+                reported = completed
                 say(f"{completed} completed")
             return placed == count and orders.all_ended(states)
 
@@ -93,7 +94,7 @@ class Story:
         payment = self.world.services["payment"].read()
         say(
             f"payment was called {payment['calls']} times:"
-            f" {payment.get('unavailable', 0)} turned away, {payment.get('slow', 0)} late,"
+            f" {payment.get('unavailable', 0)} refused, {payment.get('slow', 0)} late,"
             f" {payment.get('mute', 0)} without an answer"
         )
         check(
@@ -108,7 +109,7 @@ class Story:
         check(
             self._effects(order) == ["reserve/1", "refund/2", "release/2"]
             and not self.world.audit().problems,
-            "undone in reverse, and nothing is left of it in the books",
+            "undone in reverse, and nothing is left of it in the ledgers",
         )
 
     def taken_back(self):
@@ -137,7 +138,7 @@ class Story:
 
         def noticed():
             if any(happened(order, "parked") for order in placed):
-                raise stage.NotSo("an outage parks nothing")
+                raise stage.CheckFailed("an outage parks nothing")
             return time.monotonic() > over and all(
                 happened(order, "failed", "deferred") for order in placed
             )
@@ -150,18 +151,21 @@ class Story:
         self._await("completed", placed)
         check(
             not any(happened(order, "parked") for order in placed),
-            "nothing was parked, and nobody had to do anything",
+            "nothing was parked, and no person had to act",
         )
 
     def silence(self):
-        self._begin("An agent falls silent, and the supervisor sees to it")
-        silence.Silence(self.drover, self.receiver).tell()
+        self._begin("An agent stops answering, and the supervisor recovers its step")
+        silence.Silence(self.drover, self.receiver).run()
 
-    def balance(self):
-        self._begin("The books")
+    def audit(self):
+        self._begin("The audit")
         audit = self.world.audit()
         print(audit.table())
-        check(not audit.problems, "they balance" + "".join(f"\n    {p}" for p in audit.problems))
+        check(
+            not audit.problems,
+            "ledgers and orders agree" + "".join(f"\n    {p}" for p in audit.problems),
+        )
 
 
 def run(count):
@@ -170,8 +174,10 @@ def run(count):
     world = orders.World(directory, payment=options)
     say("services: " + ", ".join(f"{name} on {s.url}" for name, s in world.services.items()))
     receiver = silence.Receiver(directory)
-    drover = stage.start(directory, cluster.merged(world.settings(), silence.settings(receiver)), orders.ACTOR)
-    Story(world, drover, receiver).tell(count)
+    drover = stage.start(
+        directory, cluster.merged(world.settings(), silence.settings(receiver)), orders.ACTOR
+    )
+    Story(world, drover, receiver).run(count)
     receiver.close()
     world.close()
     return stage.end(drover)

@@ -1,28 +1,31 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Passwords for the users of Drover, and what RabbitMQ and Redis are told of them
+"""Passwords for the users of Drover, and the files that RabbitMQ and Redis read them from
 
-    deploy/accounts.py [--dir DIR] [--actor NAME]... [--agent NAME=ACTOR[,ACTOR...]]... [--client NAME]...
-                       [--no-shared-agent]
+    deploy/accounts.py [--dir DIR] [--actor NAME]... [--agent NAME=ACTOR[,ACTOR...]]...
+                       [--client NAME]... [--no-shared-agent]
 
-The users and their rights stand in rabbitmq/definitions.json and redis/users.acl beside this file;
-as they stand there, nobody can log in. This makes, in DIR (deploy/secrets):
+The users and their rights are in rabbitmq/definitions.json and redis/users.acl beside this file,
+without passwords, so nobody can log in with them. This program makes, in DIR (deploy/secrets):
 
-    rabbitmq-USER, redis-USER    a password each, where there is none yet; for ..._PASSWORD_FILE
-    rabbitmq-definitions.json    the definitions with the passwords' hashes; for each actor a task queue, the
-                                 exchange of its replies, and the user drover-agent-ACTOR, who may read that
-                                 queue and publish to that exchange only; for load_definitions
-    redis-users.acl              the users with the passwords' hashes; for aclfile
+    rabbitmq-USER, redis-USER    one password each, unless the file exists; for ..._PASSWORD_FILE
+    rabbitmq-definitions.json    the definitions with the hashes of the passwords; for each actor a
+                                 task queue, the exchange of its replies, and the user
+                                 drover-agent-ACTOR, who may read that queue and publish to that
+                                 exchange only; for load_definitions
+    redis-users.acl              the users with the hashes of the passwords; for aclfile
 
---client makes the user NAME, who may submit and command jobs, and have reply queues of its own: those that the broker
-names, and any whose name begins with NAME and a dot, which go when nobody has used them for 30 days.
+--client makes the user NAME, who may submit and command jobs, and may have reply queues: those that
+the broker names, and those whose names begin with NAME and a dot, which the broker deletes when
+they were unused for 30 days.
 
---agent makes the user drover-agent-NAME for an agent of several actors. The user drover-agent may serve all actors:
-it is for installations whose agents trust one another, and for the time of an upgrade. --no-shared-agent leaves it out.
+--agent makes the user drover-agent-NAME for an agent of several actors. The user drover-agent may
+serve all actors: it is for installations whose agents trust one another, and for the time of an
+upgrade. --no-shared-agent leaves it out.
 
-Run it again after a change; passwords stay. To change one, remove its file first. Only the owner of
-DIR can enter it. The files in it are readable to all, because a container that one of them is mounted
-into runs as another user.
+Run it again after a change; it keeps the passwords. To change one, remove its file first. Only the
+owner of DIR can enter it. The files in it are readable to all, because containers run as other
+users.
 """
 
 import argparse
@@ -33,15 +36,16 @@ import pathlib
 import re
 import secrets
 
-# Of each user that is not Drover's own.
+# For each user that is not one of Drover's own.
 LIMITS = {"max-connections": 1000, "max-channels": 2000}
 HERE = pathlib.Path(__file__).resolve().parent
-CLIENT = re.compile(r"[A-Za-z0-9_-]{1,64}")  # without dots: a queue "a.b.x" is named after "a", too
+# no dots: a queue "a.b.x" would be named after user "a", too
+CLIENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 ACTOR = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
 def write(path, text):
-    """In one step: whoever reads it meanwhile finds the old content or the new."""
+    """Writes a file atomically: a reader finds the old content or the new."""
     new = path.with_name(path.name + ".new")
     new.write_text(text)
     new.chmod(0o444)
@@ -49,7 +53,7 @@ def write(path, text):
 
 
 def password(path):
-    """The password in a file, which is made where it is not there."""
+    """Returns the password in a file, and makes the file if there is none."""
     if not path.exists():
         write(path, secrets.token_urlsafe(32) + "\n")
     word = path.read_text().strip()
@@ -59,13 +63,14 @@ def password(path):
 
 
 def rabbitmq_hash(word):
-    """rabbit_password_hashing_sha256"""
+    """Returns the hash of rabbit_password_hashing_sha256."""
     salt = secrets.token_bytes(4)
     return base64.b64encode(salt + hashlib.sha256(salt + word).digest()).decode()
 
 
 def task_queue(actor):
-    """As the daemons declare it: what nobody takes in time goes to drover.expired."""
+    """Returns the queue as daemons declare it: a request that no agent takes in time goes to
+    drover.expired."""
     arguments = {"x-dead-letter-exchange": "drover.expired", "x-queue-type": "quorum"}
     return {"name": f"drover.task.{actor}", "vhost": "drover", "durable": True,
             "auto_delete": False, "arguments": arguments}
@@ -87,7 +92,8 @@ def reply_binding(actor):
 
 
 def agent_rights(user, actors):
-    """It reads what is for these actors, and answers for them alone: the exchange says who has answered."""
+    """Returns the rights of an agent: to read the requests of its actors, and to reply for these
+    only. The exchange of a reply proves its actor."""
     one_of = "|".join(map(re.escape, actors))
     return {"user": user, "vhost": "drover", "configure": r"^drover\.pulse\.",
             "write": rf"^drover\.(reply\.({one_of})|dead|pulse(\..*)?)$",
@@ -95,16 +101,30 @@ def agent_rights(user, actors):
 
 
 def client_rights(user):
-    """As drover-client, and durable reply queues named after the user, as schedulers allow them."""
+    """Returns the rights of drover-client, with durable reply queues named after the user, as
+    schedulers allow."""
     own = rf"^(amq\.gen|{re.escape(user)}\.).*"
-    return {"user": user, "vhost": "drover", "configure": own, "write": r"^drover\.(submit|control)$", "read": own}
+    return {
+        "user": user,
+        "vhost": "drover",
+        "configure": own,
+        "write": r"^drover\.(submit|control)$",
+        "read": own,
+    }
 
 
 def client_policy(user):
-    """Its queues hold as much as those that the broker names, and go when nobody has used them for long."""
+    """Returns the policy of a client's queues: the same size as those that the broker names,
+    deleted after a long time without use."""
     definition = {"max-length-bytes": 134217728, "overflow": "drop-head", "expires": 30 * 86400000}
-    return {"vhost": "drover", "name": f"client-{user}", "pattern": f"^{re.escape(user)}[.]", "apply-to": "queues",
-            "priority": 0, "definition": definition}
+    return {
+        "vhost": "drover",
+        "name": f"client-{user}",
+        "pattern": f"^{re.escape(user)}[.]",
+        "apply-to": "queues",
+        "priority": 0,
+        "definition": definition,
+    }
 
 
 def without(out, user):
@@ -157,18 +177,20 @@ def actor_name(text):
 
 def client_name(text):
     if not CLIENT.fullmatch(text) or text in ("amq", "drover", "guest", "monitor"):
-        raise argparse.ArgumentTypeError(f"'{text}' is no name for a client: letters, digits, '_' and '-', and its own")
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is no name for a client: letters, digits, '_' and '-', and not in use"
+        )
     return text
 
 
 def agent_of(text):
-    """NAME=ACTOR[,ACTOR...]"""
+    """Parses NAME=ACTOR[,ACTOR...]."""
     name, _, actors = text.partition("=")
     return actor_name(name), sorted({actor_name(actor) for actor in actors.split(",")})
 
 
 def agents_of(parser, arguments):
-    """Name -> the actors that it serves."""
+    """Returns name -> the actors that it serves."""
     agents = {actor: [actor] for actor in arguments.actor}
     for name, actors in arguments.agent:
         if name in agents:
@@ -180,13 +202,19 @@ def agents_of(parser, arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--dir", type=pathlib.Path, default=HERE / "secrets",
-                        help="where passwords and rendered files are (default: deploy/secrets)")
-    parser.add_argument("--actor", type=actor_name, action="append", default=[], metavar="NAME",
-                        help="gets a task queue, an exchange for its replies, and a user; may be given many times")
-    parser.add_argument("--agent", type=agent_of, action="append", default=[], metavar="NAME=ACTOR[,ACTOR...]",
-                        help="a user for an agent of these actors, who get the same; may be given many times")
-    parser.add_argument("--client", type=client_name, action="append", default=[], metavar="NAME",
-                        help="a user who submits jobs, and whose jobs are its own; may be given many times")
+                        help="folder of passwords and generated files (default: deploy/secrets)")
+    parser.add_argument(
+        "--actor", type=actor_name, action="append", default=[], metavar="NAME",
+        help="gets a task queue, an exchange for its replies, and a user; may be given many times",
+    )
+    parser.add_argument(
+        "--agent", type=agent_of, action="append", default=[], metavar="NAME=ACTOR[,ACTOR...]",
+        help="a user for an agent of these actors, who get the same; may be given many times",
+    )
+    parser.add_argument(
+        "--client", type=client_name, action="append", default=[], metavar="NAME",
+        help="a user who submits jobs, and whose jobs are its own; may be given many times",
+    )
     parser.add_argument("--no-shared-agent", dest="shared_agent", action="store_false",
                         help="without the user drover-agent, which may answer for any actor")
     arguments = parser.parse_args()

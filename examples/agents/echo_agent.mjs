@@ -5,7 +5,8 @@
 //     npm ci --prefix examples
 //     AMQP_URL=amqp://... node examples/agents/echo_agent.mjs [ACTOR]
 //
-// SIGTERM lets it finish what it does. It ends with 1 where the connection is lost: start it again.
+// On SIGTERM it finishes its work and ends. If it loses the connection it exits with 1 and must be
+// started again.
 import { fileURLToPath } from 'node:url'
 import amqp from 'amqplib'
 import protobuf from 'protobufjs'
@@ -18,8 +19,9 @@ await proto.load('drover/v1/task.proto')
 const Requests = proto.lookupType('drover.v1.Requests')
 const Replies = proto.lookupType('drover.v1.Replies')
 
-// What the step before gave, or else the job's input, with our name behind. The signal comes when
-// the lease ends. A step may run more than once: hand idempotencyKey to whatever yours calls.
+// Returns the result of the step before, or else the job's input, with the actor's name appended.
+// The signal comes when the lease ends. A step may run more than once: pass idempotencyKey to the
+// services that you call.
 async function run ({ idempotencyKey, results, input }, signal) {
   const { contentType, data } = results[0]?.payload ?? input ?? { data: Buffer.of() }
   return { contentType, data: Buffer.concat([data, Buffer.from(`, ${ACTOR}`)]) }
@@ -27,14 +29,16 @@ async function run ({ idempotencyKey, results, input }, signal) {
 
 function say (message) {
   const kept = { persistent: true, mandatory: true, contentType: 'application/protobuf' }
-  channel.publish(`drover.reply.${ACTOR}`, 'reply', Buffer.from(Replies.encode(message).finish()), kept)
+  const body = Buffer.from(Replies.encode(message).finish())
+  channel.publish(`drover.reply.${ACTOR}`, 'reply', body, kept)
 }
 
-// The reply; null where the lease ends first: then nothing is said.
+// Returns the reply, or null if the lease has ended: then no reply is sent.
 async function answer (request) {
   const { jobId, step, token, desired, lockMs } = request
   const received = performance.now()
-  const begun = setTimeout(() => { // evidence: should we die, that is found when our lease ends
+  // Evidence that this agent has begun: if it crashes, LockedUntil is the end of its lease.
+  const begun = setTimeout(() => {
     const elapsedMs = Math.round(performance.now() - received)
     say({ progress: [{ jobId, step, token, fraction: -1, elapsedMs }] })
   }, Math.min(lockMs / 4, 2 ** 31 - 1))
@@ -50,7 +54,7 @@ async function answer (request) {
   return signal.aborted ? null : { jobId, step, token, ...outcome }
 }
 
-const atWork = new Map() // token -> its reply to come: the copy of a request is not begun again
+const atWork = new Map() // token -> promise of its reply; a copy of a request is not begun again
 function replyTo (request) {
   const { token } = request
   const reply = atWork.get(token) ?? answer(request).finally(() => atWork.delete(token))
@@ -66,7 +70,8 @@ async function serve (message) {
   } catch {}
   const good = requests.filter(r => r.jobId && r.token && r.lockMs > 0)
   if (good.length === 0 || good.length < requests.length) {
-    const headers = { 'drover-reason': 'MALFORMED' } // for a person; requeued it would come back
+    // For a person; a requeued message would come back.
+    const headers = { 'drover-reason': 'MALFORMED' }
     channel.publish('drover.dead', '', message.content, { persistent: true, headers })
   }
   await Promise.all(good.map(async request => {
@@ -74,7 +79,7 @@ async function serve (message) {
     if (reply) say({ replies: [reply] })
   }))
   await channel.waitForConfirms()
-  channel.ack(message) // last: what is not acknowledged is delivered again
+  channel.ack(message) // last: without it the message is delivered again
 }
 
 function fail (problem) {
@@ -93,13 +98,14 @@ const url = process.env.AMQP_URL ?? 'amqp://guest:guest@localhost/%2F'
 const connection = await amqp.connect(url).catch(fail)
 connection.on('error', fail).on('close', fail)
 let leaving = false
-async function isThere (queue) { // a scheduler makes it, and the exchange, before the first request for our actor
-  const look = await connection.createChannel()
+// A scheduler makes queue and exchange before it sends the first request for the actor.
+async function isThere (queue) {
+  const probe = await connection.createChannel()
   try {
-    look.on('error', () => {})
-    await look.checkQueue(queue)
-    await look.checkExchange(`drover.reply.${ACTOR}`)
-    await look.close()
+    probe.on('error', () => {})
+    await probe.checkQueue(queue)
+    await probe.checkExchange(`drover.reply.${ACTOR}`)
+    await probe.close()
     return true
   } catch (problem) {
     return problem.code === 404 ? false : fail(problem)
@@ -111,13 +117,13 @@ while (!await isThere(`drover.task.${ACTOR}`)) {
   if (leaving) process.exit(0)
 }
 const channel = await connection.createConfirmChannel()
-channel.on('error', fail).on('return', () => fail(new Error('nobody takes replies')))
-await channel.prefetch(10) // what arrives is begun at once, as its lease is
+channel.on('error', fail).on('return', () => fail(new Error('no queue takes replies')))
+await channel.prefetch(10) // a request must begin when it arrives, as its lease does
 const { consumerTag } = await channel.consume(`drover.task.${ACTOR}`, begin)
 async function leave () {
   await channel.cancel(consumerTag)
   await Promise.all(running)
-  await channel.close() // behind the last ack
+  await channel.close() // after the last ack
   connection.off('close', fail)
   await connection.close()
 }

@@ -5,7 +5,8 @@
     protoc -I proto --python_out=build proto/drover/v1/*.proto
     AMQP_URL=amqp://... PYTHONPATH=build python3 examples/agents/echo_agent.py [ACTOR]
 
-SIGTERM lets it finish what it does. It ends with 1 where the connection is lost: start it again.
+On SIGTERM it finishes its work and ends. If it loses the connection it exits with 1 and must be
+started again.
 """
 import os
 import signal
@@ -22,8 +23,9 @@ leaving = threading.Event()
 
 
 def run(request):
-    """What the step before gave, or else the job's input, with our name behind. A step may run more
-    than once: hand request.idempotency_key to whatever yours calls, and stop it after lock_ms."""
+    """Returns the result of the step before, or else the job's input, with the actor's name
+    appended. A step may run more than once: pass request.idempotency_key to the services that you
+    call, and stop the work after lock_ms."""
     given = request.results[0].payload if request.results else request.input
     data = given.data + b", " + ACTOR.encode()
     return types_pb2.Payload(content_type=given.content_type, data=data)
@@ -47,11 +49,11 @@ def say(channel, **fields):
 
 
 def answer(connection, channel, request, received):
-    """The reply; None where the lease ends first: then nothing is said."""
+    """Returns the reply, or None if the lease has ended: then no reply is sent."""
     reply = task_pb2.StepReply(job_id=request.job_id, step=request.step, token=request.token)
     done = threading.Event()
 
-    def thread():  # because the connection must have its heartbeats meanwhile
+    def thread():  # this thread must keep up the heartbeats of the connection
         work(request, reply)
         connection.add_callback_threadsafe(done.set)
 
@@ -59,8 +61,10 @@ def answer(connection, channel, request, received):
     lease = request.lock_ms / 1000
     for share in (0.25, 1):
         while not done.is_set() and time.monotonic() < received + share * lease:
-            connection.process_data_events(time_limit=max(received + share * lease - time.monotonic(), 0))
-        if share < 1 and not done.is_set():  # evidence that we have begun: should we die, that is found when our lease ends
+            left = received + share * lease - time.monotonic()
+            connection.process_data_events(time_limit=max(left, 0))
+        if share < 1 and not done.is_set():
+            # Evidence that this agent has begun: if it crashes, LockedUntil is the end of its lease.
             elapsed = int((time.monotonic() - received) * 1000)
             about = {"job_id": request.job_id, "step": request.step, "token": request.token}
             say(channel, progress=[task_pb2.Progress(**about, fraction=-1, elapsed_ms=elapsed)])
@@ -74,18 +78,19 @@ def serve(connection, channel, tag, body):
     except DecodeError:
         requests = []
     good = [r for r in requests if r.job_id and r.token and r.lock_ms > 0]
-    if not good or len(good) < len(requests):  # for a person; requeued it would come back
+    if not good or len(good) < len(requests):  # for a person; a requeued message would come back
         dead = pika.BasicProperties(delivery_mode=2, headers={"drover-reason": "MALFORMED"})
         channel.basic_publish("drover.dead", "", body, dead)
     for request in good:
         reply = answer(connection, channel, request, received)
         if reply:
             say(channel, replies=[reply])
-    channel.basic_ack(tag)  # last: what is not acknowledged is delivered again
+    channel.basic_ack(tag)  # last: without it the message is delivered again
 
 
 def open_channel(connection, queue):
-    """As soon as queue and exchange are there: a scheduler makes them before the first request for our actor."""
+    """Returns a channel once queue and exchange exist: a scheduler makes them before it sends the
+    first request for the actor."""
     while not leaving.is_set():
         channel = connection.channel()
         try:
@@ -107,10 +112,10 @@ def main():
     if not channel:
         return connection.close()
     channel.confirm_delivery()  # a publish returns when the broker has the message, or raises
-    channel.basic_qos(prefetch_count=1)  # what arrives is begun at once, as its lease is
+    channel.basic_qos(prefetch_count=1)  # a request must begin when it arrives, as its lease does
     for method, _, body in channel.consume(f"drover.task.{ACTOR}", inactivity_timeout=0.5):
         if leaving.is_set():
-            return connection.close()  # gives back what may have arrived
+            return connection.close()  # gives back a request that may have arrived
         if method:
             serve(connection, channel, method.delivery_tag, body)
     return "the queue is gone"

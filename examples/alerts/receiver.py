@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Receives the alerts that alert.sh posts: a line for each on standard output, and the last hundred at GET /
+"""Receives the alerts that alert.sh posts: prints each, and serves the last hundred at GET /
 
-A stand-in for a chat room or a pager: replace show() by what tells your people.
+It stands for a chat or a pager: replace show() by one that reaches your people.
 """
 
 import argparse
@@ -19,7 +19,7 @@ KEPT = 100
 
 
 def line(alert):
-    """What a person reads: what, of which job and step, why, and what to type."""
+    """Returns the text for a person: what happened at which job and step, why, and what to type."""
     error = alert.get("error", {})
     about = [alert.get(key, "") for key in ("reason", "jobId", "workflow", "step")]
     if alert.get("actor"):

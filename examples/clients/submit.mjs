@@ -5,8 +5,9 @@
 //     npm ci --prefix examples
 //     AMQP_URL=amqp://... node examples/clients/submit.mjs JOB INPUT ACTOR...
 //
-// Exits with 0: succeeded; 1: refused; 3: ended otherwise; 4: cancelled; 6: the id is taken by another
-// job; 7: RabbitMQ is lost. To run it again with the same words is safe, and goes on waiting.
+// Exits with 0: succeeded; 1: refused; 3: another outcome; 4: cancelled; 6: another job has this
+// id; 7: connection to RabbitMQ lost. It may be run again with the same arguments, and goes on
+// waiting.
 import amqp from 'amqplib'
 
 const EXITS = { OUTCOME_SUCCEEDED: 0, OUTCOME_CANCELLED: 4, OUTCOME_COMPENSATED: 4 }
@@ -19,7 +20,8 @@ if (actors.length === 0) {
 }
 const steps = actors.map((actor, i) => (
   { name: `step${i}`, actor, action: 'echo', after: i > 0 ? [`step${i - 1}`] : [] }))
-const submit = { jobId, input: { text }, definition: { steps } } // another would be a CONFLICT
+// made once: another content would be a CONFLICT
+const submit = { jobId, input: { text }, definition: { steps } }
 
 function fail (problem) {
   console.error(`RabbitMQ: ${problem?.message ?? 'the connection or the queue is gone'}`)
@@ -33,7 +35,8 @@ const channel = await connection.createConfirmChannel()
 channel.on('error', fail).on('return', () => fail(new Error('no queue takes this')))
 const { queue } = await channel.assertQueue('', { exclusive: true })
 
-const userId = decodeURIComponent(new URL(url).username) // whose the job is: the broker refuses another name
+// the owner of the job; the broker refuses another name than the login
+const userId = decodeURIComponent(new URL(url).username)
 
 function send (exchange, key, message) {
   const kept = { persistent: true, mandatory: true, replyTo: queue, userId }
@@ -45,7 +48,7 @@ function ended ({ outcome }, payloads) {
   process.exit(EXITS[outcome] ?? 3)
 }
 
-const heard = {
+const handlers = {
   'drover.v1.Receipt' ({ code, field = '', reason = '' }) {
     console.log(code, field, reason)
     if (code in REFUSALS) process.exit(REFUSALS[code])
@@ -63,9 +66,9 @@ const heard = {
 }
 await channel.consume(queue, message => {
   if (!message) fail()
-  heard[message.properties.type]?.(JSON.parse(message.content))
+  handlers[message.properties.type]?.(JSON.parse(message.content))
 }, { noAck: true })
 
 const again = () => send('drover.submit', 'submit', submit)
-const repeat = setInterval(again, 5000) // the same again, until there is a Receipt
+const repeat = setInterval(again, 5000) // repeated until there is a Receipt
 again()

@@ -5,8 +5,8 @@
     protoc -I proto --python_out=build proto/drover/v1/*.proto
     AMQP_URL=amqp://... PYTHONPATH=build python3 examples/clients/submit.py JOB INPUT ACTOR...
 
-Exits with 0: succeeded; 1: refused; 3: ended otherwise; 4: cancelled; 6: the id is taken by another
-job; 7: RabbitMQ is lost. To run it again with the same words is safe, and goes on waiting.
+Exits with 0: succeeded; 1: refused; 3: another outcome; 4: cancelled; 6: another job has this id;
+7: connection to RabbitMQ lost. It may be run again with the same arguments, and goes on waiting.
 """
 import os
 import sys
@@ -41,11 +41,11 @@ def main(job, text, *actors):
     queue = channel.queue_declare("", exclusive=True).method.queue
 
     def send(exchange, key, message):
-        user = parameters.credentials.username  # whose the job is: the broker refuses another name
+        user = parameters.credentials.username  # the owner; the broker refuses another name
         kept = pika.BasicProperties(delivery_mode=2, reply_to=queue, user_id=user)
         channel.basic_publish(exchange, key, message.SerializeToString(), kept, mandatory=True)
 
-    submit, recorded = submit_of(job, text, actors), False  # made once: another would be a CONFLICT
+    submit, recorded = submit_of(job, text, actors), False  # another content would be a CONFLICT
     send("drover.submit", "submit", submit)
     for method, properties, body in channel.consume(queue, auto_ack=True, inactivity_timeout=5):
         kind = properties.type if method else None
@@ -66,7 +66,7 @@ def main(job, text, *actors):
             status = control_pb2.Answer.FromString(body).status
             if status.outcome:
                 return ended(status.outcome, [status.steps[-1].result])
-        elif not recorded:  # the same again, until there is a Receipt
+        elif not recorded:  # repeated until there is a Receipt
             send("drover.submit", "submit", submit)
     return 7
 

@@ -1,37 +1,37 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Payment: charges a customer, declines what is too much, or pays back; if told so, not at once
+"""Payment: charges a customer, declines large amounts, or refunds; on request it is unreliable
 
-Each rate is a share of the calls, from 0 to 1. What becomes of the n-th call depends on the seed
-and on n alone.
+Each rate is a share of the calls, from 0 to 1. The fate of the n-th call depends only on the seed
+and n.
 """
 
 import random
 import time
 
-import book
+import ledger
 
 RETRY_AFTER_S = 1
 
 
-class Declined(book.Refused):
+class Declined(ledger.Refused):
     status = 402  # Payment Required
 
 
-class Payment(book.Service):
+class Payment(ledger.Service):
     do, undo = "charge", "refund"
     chance = random.Random()
 
     def content(self, document):
         amount = document["input"]["amount"]
         if amount < 1:
-            raise book.Refused("nothing to charge")
+            raise ledger.Refused("nothing to charge")
         if amount > self.server.options.limit:
             raise Declined(f"more than {self.server.options.limit}")
         return {"amount": amount, "currency": document["arguments"]["currency"]}
 
     def trouble(self):
-        """Which trouble this call is in: "unavailable", "slow", "mute" or None."""
+        """Returns what goes wrong with this call: "unavailable", "slow", "mute" or None."""
         dice = self.chance.random()
         for kind in ("unavailable", "slow", "mute"):
             dice -= getattr(self.server.options, kind)
@@ -47,11 +47,12 @@ class Payment(book.Service):
         if trouble == "slow":
             time.sleep(self.server.options.delay)
         answer = super().respond(action, order_id, key, document)
-        return None if trouble == "mute" else answer  # it is in the book, and nobody hears of it
+        # the ledger has it, but the caller gets no answer
+        return None if trouble == "mute" else answer
 
 
 def main():
-    parser = book.parser("payment", 8002, __doc__)
+    parser = ledger.parser("payment", 8002, __doc__)
     parser.add_argument(
         "--limit", type=int, default=100000, help="declines charges above, in cents (%(default)s)"
     )
@@ -62,7 +63,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of all chance (%(default)s)")
     options = parser.parse_args()
     Payment.chance.seed(options.seed)
-    book.serve(Payment, options)
+    ledger.serve(Payment, options)
 
 
 if __name__ == "__main__":

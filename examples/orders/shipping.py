@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Shipping: sends a parcel, or calls it back; it wants to see what was reserved and charged"""
+"""Shipping: sends a parcel, or recalls it; it needs the results of the reservation and the
+charge"""
 
-import book
+import ledger
 
 
-class Shipping(book.Service):
+class Shipping(ledger.Service):
     do, undo = "ship", "recall"
 
     def content(self, document):
@@ -18,4 +19,4 @@ class Shipping(book.Service):
 
 
 if __name__ == "__main__":
-    book.serve(Shipping, book.parser("shipping", 8003, __doc__).parse_args())
+    ledger.serve(Shipping, ledger.parser("shipping", 8003, __doc__).parse_args())

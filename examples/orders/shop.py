@@ -1,16 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A shop that has its orders carried out by Drover, and forgets none
+"""A shop that has Drover carry out its orders, and loses none
 
-    shop.py place 3                     three orders into the database; needs no broker
-    shop.py --url amqp://... run        hands them to Drover, and notes what becomes of them
-    shop.py list                        what is known of each
+    shop.py place 3                     puts three orders into the database; needs no broker
+    shop.py --url amqp://... run        hands them to Drover, and notes how they end
+    shop.py list                        shows what is known of each
 
-An order and the message that hands it over are written in one transaction, the message into a
-table of outgoing ones (the outbox): neither is ever there without the other. run publishes what is
-in the outbox until a Receipt says that Drover has recorded it. The job's id is the order's, so that
-saying it twice makes one job. Kill any of this at any moment and start it again: all it needs to
-know is in the database.
+An order and its message are written in one transaction, the message into a table of outgoing
+messages (the outbox), so neither exists without the other. `run` publishes what is in the outbox
+until a Receipt says that Drover has recorded it. The job id is the order's id, so a repeated
+message makes no second job. Any of these may be killed at any moment and started again: all that it
+needs is in the database.
 """
 
 import argparse
@@ -25,14 +25,14 @@ import time
 import pika
 import pika.exceptions
 
-LOOK_S = 0.2  # the longest time between two looks into the outbox
-REPEAT_S = 5  # what has no Receipt by then is published again
+CHECK_S = 0.2  # the longest time between two checks of the outbox
+REPEAT_S = 5  # after this time without a Receipt a message is published again
 RECONNECT_S = 1
-BUSY_S = 30  # that another may have the database for itself
+BUSY_S = 30  # how long another process may lock the database
 
 CUSTOMERS = ("Ada", "Barbara", "Edsger", "Grace", "Leslie", "Tony")
 PRICES = {"atlas": 4900, "comic": 895, "cookbook": 2450, "novel": 1290}  # in cents
-ENDS = {  # of jobs; others are called as they are
+ENDS = {  # of jobs; other outcomes keep their names
     ("SUCCEEDED", ""): "completed",
     ("COMPENSATED", "FAILURE"): "failed",
     ("COMPENSATED", "REQUESTED"): "taken back",
@@ -41,11 +41,11 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS orders (
     id TEXT PRIMARY KEY, customer TEXT, item TEXT, quantity INTEGER, amount INTEGER,
     state TEXT DEFAULT 'placed',        -- then received, and completed; or failed, refused, ...
-    seq INTEGER DEFAULT 0);             -- of the end that was told; an older one is not news
+    seq INTEGER DEFAULT 0);             -- of the last end received; older ones are ignored
 CREATE TABLE IF NOT EXISTS outbox (
     order_id TEXT PRIMARY KEY REFERENCES orders,
-    submit TEXT NOT NULL,               -- made once and kept: repeated, it must be the same
-    receipt TEXT);                      -- none: still to be handed over
+    submit TEXT NOT NULL,               -- made once and kept: a repetition must be the same
+    receipt TEXT);                      -- NULL: still to be handed over
 CREATE TABLE IF NOT EXISTS reasons (
     order_id TEXT PRIMARY KEY REFERENCES orders,
     why TEXT);                          -- for the customer: which step has failed, and its error
@@ -62,7 +62,8 @@ class Shop:
         self.db.executescript(SCHEMA)
 
     def _write_ahead(self):
-        """One writes while others read. For this once SQLite does not wait for whoever is there."""
+        """Lets one process write while others read. For this statement SQLite does not wait for a
+        lock by itself."""
         give_up = time.monotonic() + BUSY_S
         while True:
             try:
@@ -94,7 +95,7 @@ class Shop:
         return self.db.execute(query).fetchall()
 
     def forget_receipts(self):
-        """Of all orders that have not ended: they are handed over once more."""
+        """Forgets those of all orders that have not ended, so these are handed over again."""
         which = "(SELECT id FROM orders WHERE seq = 0)"
         with self.db:
             self.db.execute(f"UPDATE outbox SET receipt = NULL WHERE order_id IN {which}")
@@ -106,7 +107,7 @@ class Shop:
             self._advance(order_id, state, 0, "seq = 0 AND state != :state")
 
     def end(self, order_id, outcome, reason, seq, why):
-        """A job that is taken back, or brought forward again, ends once more: the latest counts."""
+        """A job that goes back, or forward again, ends once more: the latest end counts."""
         outcome = outcome.removeprefix("OUTCOME_")
         state = ENDS.get((outcome, reason), outcome.lower())
         with self.db:
@@ -124,23 +125,26 @@ class Shop:
         return not self.db.execute(query).fetchone()
 
 
-def why_of(news):
-    """Of an end, as the event or the status tells it; "" where nothing has failed."""
-    error = news.get("error", {})
-    words = news.get("step", news.get("failedStep")), error.get("class"), error.get("message")
+def reason_of(report):
+    """Returns why a job has ended so, as the event or the status says it; "" if nothing has
+    failed."""
+    error = report.get("error", {})
+    words = report.get("step", report.get("failedStep")), error.get("class"), error.get("message")
     return ": ".join(filter(None, words))
 
 
 class Session:
-    """One connection to the broker, with a reply queue that lives as long.
+    """One connection to the broker, with a reply queue that exists as long.
 
-    The ends of jobs with a Receipt on an earlier queue must now come to this one: so all that is
-    open is handed over again, which moves its notices here and is answered ALREADY. Such a job may
-    have ended in between, when there was no queue to tell; so ALREADY is followed by a question."""
+    The events of jobs whose Receipts came to an earlier queue must now come to this one. So the
+    shop hands over again all orders that have not ended: this moves their notifications here, and
+    is answered ALREADY. Such a job may have ended meanwhile, when there was no queue for the event;
+    so after ALREADY the shop queries it.
+    """
 
     def __init__(self, shop, connection, user):
         self.shop = shop
-        self.user = user  # whose the jobs are: the broker refuses another name than the login
+        self.user = user  # the owner of the jobs; the broker refuses another name than the login
         self.sent = {}  # order -> when it was published
         self.channel = connection.channel()
         self.channel.confirm_delivery()
@@ -148,7 +152,7 @@ class Session:
         shop.forget_receipts()
 
     def publish(self, exchange, key, body):
-        """Return: whether the broker has it in a queue."""
+        """Returns whether the broker has the message in a queue."""
         kept = pika.BasicProperties(
             delivery_mode=2, content_type="application/json", reply_to=self.queue, user_id=self.user
         )
@@ -156,10 +160,11 @@ class Session:
             self.channel.basic_publish(exchange, key, body, kept, mandatory=True)
             return True
         except (pika.exceptions.UnroutableError, pika.exceptions.NackError):
-            return False  # there will be another look
+            return False  # it is published again later
 
     def relay(self):
-        """A confirm tells only that the broker has it; the Receipt, that Drover has."""
+        """A confirm says only that the broker has the message; the Receipt says that Drover has
+        it."""
         for order_id, submit in self.shop.outgoing():
             if time.monotonic() >= self.sent.get(order_id, -REPEAT_S) + REPEAT_S:
                 self.publish("drover.submit", "submit", submit)
@@ -170,11 +175,11 @@ class Session:
         if "reason" in receipt:
             print(order_id, code, receipt.get("field", ""), receipt["reason"], flush=True)
         if code == "RETRY_LATER":
-            return  # the relay will
+            return  # the relay sends it again
         if code == "ALREADY":
             question = {"jobId": order_id, "commandId": order_id, "query": {"maxSteps": 1}}
             if not self.publish("drover.control", "control", json.dumps(question)):
-                return  # without a receipt it is handed over again, and then asked again
+                return  # without a receipt the order is handed over, and queried, again
         self.shop.receipt(order_id, code)
         self.sent.pop(order_id, None)
 
@@ -183,21 +188,23 @@ class Session:
         if kind == "drover.v1.Receipt":
             self.on_receipt(order_id, message)
         elif kind in ("drover.v1.JobEvent", "drover.v1.Answer"):
-            news = message.get("status", message)
-            if news.get("outcome"):
-                reason = news.get("reason", "")
-                self.shop.end(order_id, news["outcome"], reason, int(news["seq"]), why_of(news))
+            report = message.get("status", message)
+            if report.get("outcome"):
+                reason = report.get("reason", "")
+                self.shop.end(
+                    order_id, report["outcome"], reason, int(report["seq"]), reason_of(report)
+                )
 
     def run(self, until_done):
-        """Returns at the end; raises where the connection ends first."""
-        look = 0
-        inbox = self.channel.consume(self.queue, auto_ack=True, inactivity_timeout=LOOK_S)
+        """Returns when all is done; raises an exception if the connection ends before."""
+        next_check = 0
+        inbox = self.channel.consume(self.queue, auto_ack=True, inactivity_timeout=CHECK_S)
         for method, properties, body in inbox:
             if method:
                 self.on_message(properties.type, json.loads(body))
-            if time.monotonic() >= look:
+            if time.monotonic() >= next_check:
                 self.relay()
-                look = time.monotonic() + LOOK_S
+                next_check = time.monotonic() + CHECK_S
                 if until_done and self.shop.all_ended():
                     return
         raise pika.exceptions.ConsumerCancelled("the reply queue is gone")

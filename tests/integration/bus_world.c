@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 
-#define PATIENCE_S 60 /* until a test gives up waiting */
+#define DEADLINE_S 60 /* until a test stops waiting */
 
 const struct bus_queue submit_queue = {.name = "drover.submit", .source = FROM_SUBMIT};
 
@@ -99,26 +99,26 @@ static const struct bus_callbacks callbacks = {
     .on_batch_end = on_batch_end,
 };
 
-static void on_turn_begin(uv_check_t *check)
+static void on_iteration_begin(uv_check_t *check)
 {
-    struct world *w = container_of(check, struct world, turn_begin);
+    struct world *w = container_of(check, struct world, iteration_begin);
 
-    w->turn_began = clock_monotonic_ms();
+    w->iteration_began = clock_monotonic_ms();
 }
 
-static void on_turn_end(uv_prepare_t *prepare)
+static void on_iteration_end(uv_prepare_t *prepare)
 {
-    struct world *w = container_of(prepare, struct world, turn_end);
-    int64_t took = w->turn_began ? clock_monotonic_ms() - w->turn_began : 0;
+    struct world *w = container_of(prepare, struct world, iteration_end);
+    int64_t took = w->iteration_began ? clock_monotonic_ms() - w->iteration_began : 0;
 
-    if (took > w->longest_turn)
-        w->longest_turn = took;
+    if (took > w->longest_iteration)
+        w->longest_iteration = took;
 }
 
-void watch_turns(struct world *w)
+void watch_iterations(struct world *w)
 {
-    uv_check_start(&w->turn_begin, on_turn_begin);
-    uv_prepare_start(&w->turn_end, on_turn_end);
+    uv_check_start(&w->iteration_begin, on_iteration_begin);
+    uv_prepare_start(&w->iteration_end, on_iteration_end);
 }
 
 const char *required(const char *name)
@@ -130,22 +130,22 @@ const char *required(const char *name)
     return value;
 }
 
-static uint64_t patience_ms(void)
+static uint64_t deadline_ms(void)
 {
     const char *s = getenv("DROVER_TEST_PATIENCE_S");
 
-    return 1000 * (s ? strtoull(s, NULL, 10) : PATIENCE_S);
+    return 1000 * (s ? strtoull(s, NULL, 10) : DEADLINE_S);
 }
 
-static void on_impatient(uv_timer_t *timer)
+static void on_deadline(uv_timer_t *timer)
 {
-    ((struct world *)timer->data)->impatient = true;
+    ((struct world *)timer->data)->timed_out = true;
 }
 
-void be_patient(struct world *w)
+void start_deadline(struct world *w)
 {
-    w->impatient = false;
-    uv_timer_start(&w->patience, on_impatient, patience_ms(), 0);
+    w->timed_out = false;
+    uv_timer_start(&w->deadline, on_deadline, deadline_ms(), 0);
 }
 
 int listen_anywhere(int *port)
@@ -194,7 +194,7 @@ void program_run(struct world *w, const char *program, const char **words)
 
     program_start(w, &process, &status, program, words);
     until(w, status >= 0);
-    uv_run(&w->loop, UV_RUN_NOWAIT); /* the handle closes */
+    uv_run(&w->loop, UV_RUN_NOWAIT); /* lets the handle close */
     assert_int_equal(status, 0);
 }
 
@@ -380,10 +380,10 @@ int setup(void **state)
     assert_non_null(w);
     assert_int_equal(rng_seed_system(&rng), 0);
     uv_loop_init(&w->loop);
-    uv_timer_init(&w->loop, &w->patience);
-    w->patience.data = w;
-    uv_check_init(&w->loop, &w->turn_begin);
-    uv_prepare_init(&w->loop, &w->turn_end);
+    uv_timer_init(&w->loop, &w->deadline);
+    w->deadline.data = w;
+    uv_check_init(&w->loop, &w->iteration_begin);
+    uv_prepare_init(&w->loop, &w->iteration_end);
     w->a.ack_all = w->b.ack_all = true;
     snprintf(w->vhost, sizeof(w->vhost), "bus-%016llx", (unsigned long long)rng_next(&rng));
     evaluate(w, "rabbit_vhost:add(<<\"%s\">>, <<\"test\">>)", w->vhost);
@@ -403,9 +403,9 @@ int teardown(void **state)
     shut(w, &w->a);
     shut(w, &w->b);
     evaluate(w, "rabbit_vhost:delete(<<\"%s\">>, <<\"test\">>)", w->vhost);
-    uv_close((uv_handle_t *)&w->patience, NULL);
-    uv_close((uv_handle_t *)&w->turn_begin, NULL);
-    uv_close((uv_handle_t *)&w->turn_end, NULL);
+    uv_close((uv_handle_t *)&w->deadline, NULL);
+    uv_close((uv_handle_t *)&w->iteration_begin, NULL);
+    uv_close((uv_handle_t *)&w->iteration_end, NULL);
     uv_run(&w->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&w->loop), 0);
     free(w);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Alerts: one for each cause, however many steps and schedulers meet it, and the command that is run
+"""Alerts: one for each cause, however many steps and schedulers meet it, and the command that runs
 for each."""
 
 import json
@@ -33,7 +33,10 @@ class Alerts(cluster.TestCase):
         page.write_text(f'#!/bin/sh\n{{ cat; echo; }} >>"{self.paged}"\n')
         page.chmod(0o755)
         self.c = self.cluster(
-            schedulers=2, settings={"scheduler": {"scheduler": {"alert_command": str(page), "alert_interval": "1s"}}}
+            schedulers=2,
+            settings={
+                "scheduler": {"scheduler": {"alert_command": str(page), "alert_interval": "1s"}}
+            },
         )
         self.alerts, self.ended = [], set()
 
@@ -55,7 +58,7 @@ class Alerts(cluster.TestCase):
         return jobs
 
     def await_events(self, jobs, event, times=2):
-        """Waits until each of the jobs has it so often in its history."""
+        """Waits until each of the jobs has the event so often in its history."""
         servers.wait_for(
             lambda: all(len(self.c.store.events(job, event)) >= times for job in jobs),
             f"{event} {times} times each")
@@ -64,7 +67,7 @@ class Alerts(cluster.TestCase):
         servers.wait_for(lambda: len(self.alerts) >= count, f"{count} alerts")
 
     def serve(self, jobs):
-        """Plays the agent until the jobs have ended, and all that was told before that has come."""
+        """Acts as the agent until the jobs have ended, and all earlier events have come."""
         def on_requests(channel, method, _properties, body):
             for request in wire.Requests.FromString(body).requests:
                 reply = wire.StepReply(job_id=request.job_id, step=request.step,
@@ -75,23 +78,25 @@ class Alerts(cluster.TestCase):
 
         listener = client.Listener(self.c.client, on_requests, queue="drover.task.hand")
         try:
-            servers.wait_for(lambda: self.ended.issuperset(jobs), "the events of their ends")
+            servers.wait_for(lambda: self.ended.issuperset(jobs), "the terminal events")
         finally:
             listener.stop()
 
     def test_no_agent_is_one_cause(self):
-        """An outage is told once; the next one, after somebody has served again, once more."""
+        """An outage raises one alert; the next outage, after an agent has served the actor, raises
+        another."""
         for outage in (0, 1, 2):
             jobs = self.submit(f"outage{outage}-", [wire.step("a", actor="hand", **SHORT)], JOBS)
             self.await_events(jobs, "unstarted")
             self.await_alerts(max(outage, 1))
             self.serve(jobs)
-            if outage == 0:  # RabbitMQ may refuse what comes first to a new queue, and that is told, too
+            # RabbitMQ may refuse the first publish to a new queue, which is an alert, too
+            if outage == 0:
                 self.alerts.clear()
             self.assertEqual(["NO_AGENT"] * outage, [reason for _, reason, _ in self.alerts])
 
     def test_unroutable_is_one_cause(self):
-        """The same of a queue that is gone, at schedulers which may not declare it again."""
+        """The same for a queue that is gone, with schedulers that may not declare it."""
         for _ in range(2):
             self.c.add_scheduler({"rabbitmq": {"declare": False}})
         for scheduler in self.c.schedulers[:2]:
@@ -115,17 +120,18 @@ class Alerts(cluster.TestCase):
 
         self.c.client.call(declare)
 
-    def test_parked_is_told_once(self):
-        """Also where the step is tried again and again while it is parked, and fails each time."""
+    def test_one_alert_for_a_parked_step(self):
+        """There is one alert even if the step is tried again while it is parked, and fails each
+        time."""
         step = wire.step("a", actor="demo", action="fail", retry=ONCE)
-        for told, job in enumerate(("first0", "later0"), 1):
+        for count, job in enumerate(("first0", "later0"), 1):
             self.submit(job[:-1], [step])
             self.await_events([job], "parked", 3)
-            self.await_alerts(told)
+            self.await_alerts(count)
         servers.wait_for(lambda: len(self.pages()) >= 2, "both to be paged")
-        told = [(job, "PARKED", "a") for job in ("first0", "later0")]
-        self.assertEqual(told, self.alerts)
-        self.assertEqual({(*alert, "EVENT_KIND_ALERT") for alert in told},
+        expected = [(job, "PARKED", "a") for job in ("first0", "later0")]
+        self.assertEqual(expected, self.alerts)
+        self.assertEqual({(*alert, "EVENT_KIND_ALERT") for alert in expected},
                          {(e["jobId"], e["reason"], e["step"], e["kind"]) for e in self.pages()})
         self.assertEqual(2, len(self.pages()))
 
@@ -133,26 +139,35 @@ class Alerts(cluster.TestCase):
         return [json.loads(line) for line in self.paged.read_text().splitlines() if line]
 
     def test_a_command_that_fails(self):
-        """Each run is counted, the first one is said in the log, and that is all."""
+        """Each failed run is counted, and the first one is logged."""
         broken = self.directory / "broken.sh"
         for name, program in (("missing", self.directory / "nothing-here"), ("broken", broken)):
             broken.write_text("#!/bin/sh\nexit 1\n")
             broken.chmod(0o755)
             scheduler = self.c.add_scheduler(
-                cluster.merged(health.settings()["scheduler"], {"scheduler": {"alert_command": str(program)}}))
+                cluster.merged(
+                    health.settings()["scheduler"], {"scheduler": {"alert_command": str(program)}}
+                )
+            )
             self.c.await_ready()
             for other in self.c.schedulers[:-1]:
                 other.stop()
-            for cause in ("NOW", "THEN"):  # or they were one alert
+            for cause in ("NOW", "THEN"):  # two classes, so that there are two alerts
                 arguments = wire.payload(json.dumps({"class": cause}).encode(), "application/json")
-                self.submit(name + cause, [wire.step("a", action="fail", arguments=arguments, retry=ONCE)])
-            counted = lambda s=scheduler: health.metrics(s)["drover_scheduler_alert_command_failed_total"]
+                self.submit(
+                    name + cause, [wire.step("a", action="fail", arguments=arguments, retry=ONCE)]
+                )
+            counted = lambda s=scheduler: health.metrics(s)[
+                "drover_scheduler_alert_command_failed_total"
+            ]
             servers.wait_for(lambda: counted() >= 2, "both to be counted")
             self.assertEqual(1, len(scheduler.records("alert_command_failed")))
             self.assertTrue(scheduler.alive())
         broken.write_text("#!/bin/sh\nexit 0\n")
         self.submit("well", [wire.step("a", action="fail", retry=ONCE)])
-        (record,) = servers.wait_for(lambda: scheduler.records("alert_command_recovered"), "it to recover")
+        (record,) = servers.wait_for(
+            lambda: scheduler.records("alert_command_recovered"), "the command to recover"
+        )
         self.assertGreaterEqual(record["failed"], 2)
 
 
@@ -161,19 +176,21 @@ class Example(cluster.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.told = self.directory / "told"
-        with open(self.told, "wb") as out:
-            receiver = subprocess.Popen([sys.executable, "-B", EXAMPLE / "receiver.py", "--port", "0"], stdout=out)
+        self.output = self.directory / "output"
+        with open(self.output, "wb") as out:
+            receiver = subprocess.Popen(
+                [sys.executable, "-B", EXAMPLE / "receiver.py", "--port", "0"], stdout=out
+            )
         self.addCleanup(receiver.wait)
         self.addCleanup(receiver.terminate)
-        self.url = servers.wait_for(self.told.read_text, "the receiver").split()[-1]
+        self.url = servers.wait_for(self.output.read_text, "the receiver").split()[-1]
 
     def post(self, text):
         return subprocess.run([EXAMPLE / "alert.sh", self.url], input=text, text=True, check=False,
                               stderr=subprocess.PIPE, env={"PATH": os.environ["PATH"]}).returncode
 
     def lines(self):
-        return [line.split(" ", 1)[1] for line in self.told.read_text().splitlines()[1:]]
+        return [line.split(" ", 1)[1] for line in self.output.read_text().splitlines()[1:]]
 
     def test_parked(self):
         command = self.directory / "alert.sh"
@@ -184,18 +201,28 @@ class Example(cluster.TestCase):
         failing.arguments.CopyFrom(wire.payload(b'{"times": 9}', "application/json"))
         c.client.submit(wire.submit("job", [failing]))
         (line,) = servers.wait_for(self.lines, "the alert")
-        self.assertRegex(line, r"^PARKED job s at demo \| \w+: .* \| drover why job; drover retry job s$")
+        self.assertRegex(
+            line, r"^PARKED job s at demo \| \w+: .* \| drover why job; drover retry job s$"
+        )
         with urllib.request.urlopen(self.url, timeout=30) as page:
             self.assertIn(line, page.read().decode())
 
     def test_bad(self):
-        """What is no alert is refused, and the receiver goes on."""
-        for text in ("", "nonsense", "[1]", '{"error": 1}', '{"count": "many"}', "x" * (1 << 20) + "x"):
+        """A message that is no alert is refused, and the receiver goes on."""
+        for text in (
+            "", "nonsense", "[1]", '{"error": 1}', '{"count": "many"}', "x" * (1 << 20) + "x",
+        ):
             self.assertEqual(1, self.post(text), text[:20])
         self.assertEqual([], self.lines())
-        alert = {"reason": "DEAD_LETTER", "count": "37", "error": {"class": "INVALID", "message": "n\u00f6"}}
+        alert = {
+            "reason": "DEAD_LETTER",
+            "count": "37",
+            "error": {"class": "INVALID", "message": "n\u00f6"},
+        }
         self.assertEqual(0, self.post(json.dumps(alert, ensure_ascii=False)))
-        self.assertEqual(["DEAD_LETTER | INVALID: n\u00f6 | 37 times"], servers.wait_for(self.lines, "the alert"))
+        self.assertEqual(
+            ["DEAD_LETTER | INVALID: n\u00f6 | 37 times"], servers.wait_for(self.lines, "the alert")
+        )
 
     def test_no_receiver(self):
         self.url = "http://127.0.0.1:1/"

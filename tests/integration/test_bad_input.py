@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad input over the real broker: each gets its rejection, its dead letter or its counted no-op, the
-queue moves on, and nothing of it is left in Redis."""
+"""Bad input over the real broker: each message is rejected, becomes a dead letter, or is ignored
+and counted. The queue moves on, and nothing of the message is left in Redis."""
 
 import json
 import base64
@@ -17,16 +17,21 @@ import wire
 MIB = 1024 * 1024
 
 
-# An address of direct reply-to as RabbitMQ makes it, but of a node that it does not know.
+# An address of direct reply-to in RabbitMQ's form, of a node that the broker does not know.
 
 
 def address_of(node):
-    """Of direct reply-to, for a process of that node."""
-    process = bytes((131, 88, 119, len(node))) + node.encode() + bytes((0, 0, 3, 9, 0, 0, 0, 0, 0, 0, 0, 1))
+    """Returns an address of direct reply-to for a process of this node."""
+    process = (
+        bytes((131, 88, 119, len(node)))
+        + node.encode()
+        + bytes((0, 0, 3, 9, 0, 0, 0, 0, 0, 0, 0, 1))
+    )
     return f"amq.rabbitmq.reply-to.{base64.b64encode(process).decode()}.a2V5"
 
 
 GONE_NODE = "amq.rabbitmq.reply-to.g1h3D3JlcGx5QDEyNzA5NTk5MAAAAAMAAAAAZmVkYw==.a2V5"
+
 
 class Case(cluster.TestCase):
     def setUp(self):
@@ -36,19 +41,22 @@ class Case(cluster.TestCase):
         self.keys_before = self.c.store.keys()
 
     def good_job(self, job_id="good"):
-        """The queue moves on: what comes behind is served."""
+        """Runs a good job: the queue moves on, and the messages behind the bad one are handled."""
         self.client.submit(wire.submit(job_id, wire.chain(2)))
         event = self.client.settled(job_id)
         self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
 
     def nothing_left(self, but=()):
-        """Of jobs only those named, whole and settled; of anything else nothing new."""
+        """Checks that only these jobs are left, complete and ended, and no other key is new."""
         self.c.await_idle()
         self.assertEqual(sorted(but), sorted(self.c.store.jobs()))
         new = set(self.c.store.keys()) - set(self.keys_before)
         indexes = ("}:settled", "}:jobs")
-        # told: that in this minute a scheduler tells of dead letters
-        known = [":job:", ":data:", ":hist:", ":def:", "}:leader", "}:supervisors", "}:clock", "}:defs", "}:told", *indexes]
+        # `told` has that a scheduler raises an alert about dead letters in this minute.
+        known = [
+            ":job:", ":data:", ":hist:", ":def:", "}:leader", "}:supervisors", "}:clock", "}:defs",
+            "}:told", *indexes,
+        ]
         self.assertEqual([], [key for key in new if not any(k in key for k in known)])
         for kind in (":job:", ":data:", ":hist:"):
             jobs = sorted(key.partition(kind)[2] for key in new if kind in key)
@@ -59,7 +67,8 @@ class Case(cluster.TestCase):
             self.assertEqual(sorted(but), sorted(jobs), index)
 
     def rejected(self, submit, field, reason=""):
-        """A Submit is answered with a rejection that names the field, and leaves nothing."""
+        """Expects a rejection of the Submit that names the field, and that nothing is left of
+        it."""
         self.client.submit(submit)
         receipt = self.client.receipt(submit.job_id)
         self.assertEqual(wire.RECEIPT_CODE_REJECTED, receipt.code)
@@ -68,10 +77,10 @@ class Case(cluster.TestCase):
         self.assertNotEqual("", receipt.reason)
         self.assertNotIn(submit.job_id, self.c.store.jobs())
 
-    def dead(self, reason, body):
-        """The next dead letter is @body as it was sent, with a reason that begins so."""
-        said, letter = self.client.dead_letter()
-        self.assertTrue((said or "").startswith(reason), said)
+    def next_dead_letter(self, reason, body):
+        """Expects the body as the next dead letter, with a reason that begins like this."""
+        found, letter = self.client.dead_letter()
+        self.assertTrue((found or "").startswith(reason), found)
         self.assertEqual(body, letter)
 
 
@@ -98,7 +107,7 @@ class BadInput(Case):
             ):
                 with self.subTest(what, exchange=exchange):
                     self.client.publish(exchange, key, body)
-                    self.dead(reason, body)
+                    self.next_dead_letter(reason, body)
         self.good_job()
         self.nothing_left(but=["good"])
 
@@ -106,16 +115,16 @@ class BadInput(Case):
         for body, reason in ((b"\xff\xff\xff", "MALFORMED"), (b"", "INVALID job_id")):
             with self.subTest(reason):
                 self.client.publish("drover.submit", "submit", body)
-                self.dead(reason, body)
+                self.next_dead_letter(reason, body)
         self.client.publish("drover.submit", "submit", b'{"jobId": "x", "workflow": "y", "no": 1}')
-        said, _ = self.client.dead_letter()
-        self.assertIn("no", said)
+        reason, _ = self.client.dead_letter()
+        self.assertIn("no", reason)
         self.good_job()
         self.nothing_left(but=["good"])
 
-    def test_glued(self):
-        """Two Submits in one body merge, as protobuf has it: the second id wins, and the definition
-        has the steps of both, which bear the same names."""
+    def test_two_messages_in_one_body(self):
+        """Two Submits in one body merge, as protobuf does it: the second id wins, and the
+        definition has the steps of both, which have the same names."""
         one = wire.submit("glued-1", wire.chain(2))
         two = wire.submit("glued-2", wire.chain(2), reply_to=self.client.REPLIES)
         body = one.SerializeToString() + two.SerializeToString()
@@ -129,8 +138,8 @@ class BadInput(Case):
     def test_oversized(self):
         body = b"\x0a\x01x" + b"\x00" * (4 * MIB)
         self.client.publish("drover.submit", "submit", body)
-        said, letter = self.client.dead_letter()
-        self.assertTrue(said.startswith("TOO_LARGE"), said)
+        reason, letter = self.client.dead_letter()
+        self.assertTrue(reason.startswith("TOO_LARGE"), reason)
         self.assertEqual(body[: len(letter)], letter)
         self.client.publish("drover.submit", "submit", body, reply_to=self.client.REPLIES)
         receipt = self.client.receipt("")
@@ -145,7 +154,7 @@ class BadInput(Case):
             "submit",
             json.dumps({"jobId": "j", "definition": {"steps": []}, "replyTo": "json.replies"}),
         )
-        # The queue did not exist: the rejection has nowhere to go, and nothing waits for it.
+        # The queue did not exist: the rejection cannot be delivered, and nothing waits for it.
         self.client.call(lambda c: c.queue_declare("json.replies", durable=True))
         self.client.publish(
             "drover.submit",
@@ -220,8 +229,8 @@ class BadInput(Case):
         self.good_job()
         self.nothing_left(but=["good"])
 
-    def test_no_id(self):
-        """Neither job_id nor message_id: refused; a message_id stands in."""
+    def test_no_job_id(self):
+        """Without job_id and message_id a Submit is refused; a message_id alone is the job id."""
         bare = wire.submit("", wire.chain(1), reply_to=self.client.REPLIES)
         self.client.publish("drover.submit", "submit", bare)
         receipt = self.client.receipt("")
@@ -233,88 +242,108 @@ class BadInput(Case):
         self.nothing_left(but=["from-property"])
 
     def test_reply_to_a_system_queue(self):
-        """It is refused, nothing is sent there, and where nobody can be told it is a dead letter."""
+        """It is refused, and nothing is sent there. Without another address the Submit is a dead
+        letter."""
         for reply_to in ("drover.submit", "drover.task.demo", "amq.rabbitmq.trace"):
             with self.subTest(reply_to, where="field"):
                 submit = wire.submit("evil", wire.chain(1), reply_to=reply_to)
                 self.client.publish("drover.submit", "submit", submit)
-                self.dead("INVALID reply_to", submit.SerializeToString())
+                self.next_dead_letter("INVALID reply_to", submit.SerializeToString())
             with self.subTest(reply_to, where="property"):
                 submit = wire.submit("evil", wire.chain(1))
                 self.client.publish("drover.submit", "submit", submit, reply_to=reply_to)
-                self.dead("INVALID reply_to", submit.SerializeToString())
+                self.next_dead_letter("INVALID reply_to", submit.SerializeToString())
         self.good_job()
         self.nothing_left(but=["good"])
 
-    def test_direct_reply_to_that_is_made_up(self):
-        """It is refused, as the broker would end the connection over it; in a field it is none at all."""
-        for reply_to in ("amq.rabbitmq.reply-to.!!!!.key", "amq.rabbitmq.reply-to.AAAA.key", "amq.rabbitmq.reply-to."):
+    def test_invalid_direct_reply_to(self):
+        """It is refused, because the broker would close the connection over it. In the field
+        reply_to no such address is valid."""
+        for reply_to in (
+            "amq.rabbitmq.reply-to.!!!!.key",
+            "amq.rabbitmq.reply-to.AAAA.key",
+            "amq.rabbitmq.reply-to.",
+        ):
             submit = wire.submit("evil", wire.chain(1))
             self.client.publish("drover.submit", "submit", submit, reply_to=reply_to)
-            self.dead("INVALID reply_to", submit.SerializeToString())
+            self.next_dead_letter("INVALID reply_to", submit.SerializeToString())
         for reply_to in (GONE_NODE, "amq.rabbitmq.reply-to"):
             submit = wire.submit("evil", wire.chain(1), reply_to=reply_to)
             self.client.publish("drover.submit", "submit", submit)
-            self.dead("INVALID reply_to", submit.SerializeToString())
+            self.next_dead_letter("INVALID reply_to", submit.SerializeToString())
         self.good_job()
         self.assertEqual([], self.c.schedulers[0].records("bus_disconnected"))
         self.nothing_left(but=["good"])
 
-    def test_direct_reply_to_of_a_node_that_is_gone(self):
-        """No scheduler can tell that it is: the broker may end its connection over it, and then no more than twice for
-        the Receipt. The jobs of others go on."""
+    def test_direct_reply_to_of_an_unknown_node(self):
+        """A scheduler cannot tell that the node is gone. The broker may close the scheduler's
+        connection over it, at most twice for the Receipt. The jobs of others go on."""
         submit = wire.submit("lonely", wire.chain(1))
         self.client.publish("drover.submit", "submit", submit, reply_to=GONE_NODE)
-        servers.wait_for(lambda: self.c.store.job("lonely").get("phase") == "PROCESSED", "it to end")
+        servers.wait_for(
+            lambda: self.c.store.job("lonely").get("phase") == "PROCESSED", "the job to end"
+        )
         self.good_job()
         lost = self.c.schedulers[0].records("bus_disconnected")
         refused = self.c.schedulers[0].records("bus_publish_refused")
         self.assertLessEqual(len(lost), 3)
         self.assertEqual(bool(lost), bool(refused))
-        if lost:  # the first one is given up, told, and kept with the cause; the others are not even sent
-            said, letter = self.client.dead_letter()
-            self.assertRegex(said, "^ISOLATED reply_to amq.rabbitmq.reply-to.* 5[0-9][0-9] ")
+        # The first message is isolated, with an alert and a dead letter that has the cause; later
+        # ones are not even sent.
+        if lost:
+            reason, letter = self.client.dead_letter()
+            self.assertRegex(reason, "^ISOLATED reply_to amq.rabbitmq.reply-to.* 5[0-9][0-9] ")
             self.assertEqual("lonely", wire.Receipt.FromString(letter).job_id)
-            (told,) = self.c.schedulers[0].records("publish_isolated")
-            self.assertEqual(GONE_NODE, told["key"])
+            (isolated,) = self.c.schedulers[0].records("publish_isolated")
+            self.assertEqual(GONE_NODE, isolated["key"])
             self.assertIn("ISOLATED", [r["reason"] for r in self.c.schedulers[0].records("alert")])
 
-    def test_direct_reply_to_of_nodes_that_are_not_there(self):
-        """However many a sender invents: it costs the scheduler two connections, and its jobs go on, and those of others."""
+    def test_direct_reply_to_of_many_unknown_nodes(self):
+        """Any number of such nodes costs the scheduler two connections; its jobs go on, and those
+        of others."""
         for n in range(30):
-            self.client.publish("drover.submit", "submit", wire.submit(f"lonely-{n}", wire.chain(1)),
-                                reply_to=address_of(f"reply@{n}"))
+            self.client.publish(
+                "drover.submit", "submit", wire.submit(f"lonely-{n}", wire.chain(1)),
+                reply_to=address_of(f"reply@{n}"),
+            )
         for n in range(30):
-            servers.wait_for(lambda: self.c.store.job(f"lonely-{n}").get("phase") == "PROCESSED", "it to end")
+            servers.wait_for(
+                lambda: self.c.store.job(f"lonely-{n}").get("phase") == "PROCESSED",
+                "the job to end",
+            )
         self.good_job()
         lost = self.c.schedulers[0].records("bus_disconnected")
         self.assertLessEqual(len(lost), 3)
         self.assertEqual(bool(lost), bool(self.c.schedulers[0].records("publish_isolated")))
 
     def test_reply_to_a_queue_that_is_gone(self):
-        """B2.F16 B10.F16: the job is unaffected; the notice is tried five times in an hour, then it is a
-        dead letter."""
+        """B2.F16 B10.F16: the job is not affected. The notification is tried five times within an
+        hour, then it is a dead letter."""
         submit = wire.submit("lonely", wire.chain(1), reply_to="nobody.reads")
         self.client.publish("drover.submit", "submit", submit)
         store = self.c.store
         partition = store.partition("lonely")
-        servers.wait_for(lambda: store.redis.zcard(partition + "owed") == 1, "a notice to be owed")
+        servers.wait_for(
+            lambda: store.redis.zcard(partition + "owed") == 1, "a notification in the outbox"
+        )
         tries = "n" + store.job("lonely")["seq"]
-        store.redis.hset(partition + "data:lonely", tries, 3)  # as if most of the hour were over
+        store.redis.hset(partition + "data:lonely", tries, 3)  # as if most of the hour had passed
         store.redis.zadd(partition + "owed", {member: 0 for member in
                                               store.redis.zrange(partition + "owed", 0, -1)})
-        said, letter = self.client.dead_letter()
-        self.assertEqual("UNDELIVERABLE reply_to nobody.reads", said)
+        reason, letter = self.client.dead_letter()
+        self.assertEqual("UNDELIVERABLE reply_to nobody.reads", reason)
         event = wire.JobEvent.FromString(letter)
         self.assertEqual(("lonely", wire.OUTCOME_SUCCEEDED), (event.job_id, event.outcome))
         self.nothing_left(but=["lonely"])
 
     def test_same_id(self):
-        """The same again is ALREADY, something else under its id is CONFLICT; neither runs."""
+        """A repeated Submit is ALREADY, another one under the id is CONFLICT; neither runs."""
         self.client.submit(wire.submit("twice", wire.chain(2)))
         self.client.settled("twice")
         cost = self.c.dispatches("twice")
-        self.client.submit(wire.submit("twice", wire.chain(2), traceparent="who asks is no part of it"))
+        self.client.submit(
+            wire.submit("twice", wire.chain(2), traceparent="not part of the content")
+        )
         self.client.submit(wire.submit("twice", wire.chain(3)))
         receipts = self.client.until(
             lambda: len(self.client.receipts["twice"]) >= 3 and self.client.receipts["twice"],
@@ -326,22 +355,22 @@ class BadInput(Case):
         self.assertEqual(cost, self.c.dispatches("twice"))
         self.nothing_left(but=["twice"])
 
-    # --- replies that count for nothing ---
+    # --- replies that do not count ---
 
     def one_by_hand(self, job_id="by-hand"):
-        """A job of one step that this test serves; returns the request."""
+        """Submits a job of one step that this test serves; returns the request."""
         parks = wire.Policy(on_permanent=wire.RECOURSE_PARK)
         self.client.submit(wire.submit(job_id, [wire.step("only", actor="hand", retry=parks)]))
         self.client.receipt(job_id)
         return self.client.consume_step("hand")
 
     def job_fields(self, job_id):
-        """All of a job's record that a reply could change."""
+        """Returns all fields of the job's record that a reply could change."""
         fields = self.c.store.job_at_rest(job_id)
         return {k: v for k, v in fields.items() if k not in ("updated", "locked_by")}
 
     def unchanged_by(self, job_id, act):
-        """act() sends replies; when they were taken nothing is as it was not before."""
+        """Expects that the replies which act() sends change nothing."""
         before = self.job_fields(job_id)
         act()
         servers.wait_for(lambda: self.client.queue("drover.replies")[0] == 0, "replies to be taken")
@@ -356,7 +385,7 @@ class BadInput(Case):
         self.assertEqual((0, 0), self.client.queue(self.client.DEAD))
         self.nothing_left(but=["good"])
 
-    def test_reply_with_a_token_of_nobody(self):
+    def test_reply_with_an_unknown_token(self):
         request = self.one_by_hand()
         other = wire.StepRequest()
         other.CopyFrom(request)
@@ -366,7 +395,8 @@ class BadInput(Case):
         self.assertEqual(wire.OUTCOME_SUCCEEDED, self.client.settled("by-hand").outcome)
 
     def test_reply_with_a_withdrawn_token(self):
-        """B8.F5: the lease is over and the step given out again: the first answer counts for nothing."""
+        """B8.F5: the lease has ended and the step is dispatched again: the first answer does not
+        count."""
         steps = [wire.step("only", actor="hand", lock_ms=200, wait_ms=200)]
         self.client.submit(wire.submit("late", steps))
         first = self.client.consume_step("hand")
@@ -386,7 +416,7 @@ class BadInput(Case):
         self.assertEqual(1, len(self.c.store.events("late", "done")))
 
     def test_reply_of_an_undo(self):
-        """B13.F15: what cannot be read while an undo flies is a dead letter, and the undo goes on."""
+        """B13.F15: an unreadable reply during an undo is a dead letter, and the undo goes on."""
         step = wire.step("only", actor="hand", revert=wire.Revert(action="undo"))
         self.client.submit(wire.submit("back", [step]))
         self.client.reply(self.client.consume_step("hand"))
@@ -394,12 +424,14 @@ class BadInput(Case):
         self.client.control("back", set_desired=wire.SetDesired(desired=wire.STATE_DISABLED))
         request = self.client.consume_step("hand")
         self.assertEqual("undo", request.action)
-        reply = wire.StepReply(job_id="back", step="only", token=request.token, achieved=wire.STATE_DISABLED)
+        reply = wire.StepReply(
+            job_id="back", step="only", token=request.token, achieved=wire.STATE_DISABLED
+        )
         whole = wire.Replies(replies=[reply]).SerializeToString()
         nameless = wire.Replies(replies=[wire.StepReply(token=request.token)]).SerializeToString()
         for body, reason in ((whole[:-1], "MALFORMED"), (nameless, "INVALID replies[0].job_id")):
             self.client.publish("drover.replies", "reply", body)
-            self.dead(reason, body)
+            self.next_dead_letter(reason, body)
         self.assertEqual([], self.c.store.events("back", "undone"))
         self.client.publish("drover.replies", "reply", whole)
         ends = self.client.until(lambda: self.client.events["back"][1:], "its second end")
@@ -442,7 +474,7 @@ class BadInput(Case):
         self.assertEqual(wire.OUTCOME_SUCCEEDED, self.client.settled("early").outcome)
         self.assertEqual(2, self.c.dispatches("early"))
 
-    def test_bad_among_good(self):
+    def test_bad_reply_in_a_batch(self):
         """One bad reply in a batch is a dead letter; the good ones in it are recorded."""
         request = self.one_by_hand()
         good = wire.StepReply(
@@ -450,7 +482,7 @@ class BadInput(Case):
         )
         batch = wire.Replies(replies=[wire.StepReply(job_id="x y", step="s", token="t"), good])
         self.client.publish("drover.replies", "reply", batch)
-        self.dead("INVALID replies[0].job_id", batch.SerializeToString())
+        self.next_dead_letter("INVALID replies[0].job_id", batch.SerializeToString())
         self.assertEqual(wire.OUTCOME_SUCCEEDED, self.client.settled("by-hand").outcome)
         self.nothing_left(but=["by-hand"])
 
@@ -462,24 +494,35 @@ class BadInput(Case):
         self.assertEqual("RESULT_TOO_LARGE", getattr(status.last_error, "class"))
         self.good_job()
 
-    def test_results_together_too_large(self):
-        """Where a job has no room left for it, a result is too large as well."""
+    def test_sum_of_results_too_large(self):
+        """A result for which the job has no room left is too large as well."""
         request = self.one_by_hand()
         key = self.c.store.partition("by-hand") + "job:by-hand"
-        self.c.store.redis.hset(key, "bytes", 64 * MIB - 10)  # as if other steps had filled it
+        # as if results of other steps had filled it
+        self.c.store.redis.hset(key, "bytes", 64 * MIB - 10)
         self.client.reply(request, result=wire.payload(b"x" * 100))
         status = servers.wait_for(lambda: self.parked("by-hand"), "the step to park")
         self.assertEqual("RESULT_TOO_LARGE", getattr(status.last_error, "class"))
         self.assertIn("exceed 64 MiB", status.last_error.message)
 
     def test_request_too_large(self):
-        """It is the permanent failure INPUT_TOO_LARGE of a step that nobody has had: what came before it is undone."""
+        """It is the permanent failure INPUT_TOO_LARGE of a step that no agent had. The steps before
+        it are undone."""
         parts = [f"p{i}" for i in range(9)]
         undo = {"revert": wire.Revert(action="undo")}
-        self.client.submit(wire.submit("by-hand", [
-            *(wire.step(name, actor="hand", take_none=True, **undo) for name in parts),
-            wire.step("sum", actor="hand", after=parts, arguments=wire.payload(b"a" * (MIB - 100)), **undo),
-        ], input=wire.payload(b"i" * (MIB - 100))))
+        self.client.submit(
+            wire.submit(
+                "by-hand",
+                [
+                    *(wire.step(name, actor="hand", take_none=True, **undo) for name in parts),
+                    wire.step(
+                        "sum", actor="hand", after=parts,
+                        arguments=wire.payload(b"a" * (MIB - 100)), **undo,
+                    ),
+                ],
+                input=wire.payload(b"i" * (MIB - 100)),
+            )
+        )
         self.client.receipt("by-hand")
         for _ in parts:
             request = self.client.consume_step("hand")
@@ -497,7 +540,7 @@ class BadInput(Case):
         step = self.client.status(job_id).steps[0]
         return step if step.state == wire.STEP_STATE_PARKED else None
 
-    # --- commands, requests ---
+    # --- commands and requests ---
 
     def test_control(self):
         answer = self.client.control("nobody", query=wire.Query())
@@ -506,14 +549,15 @@ class BadInput(Case):
         self.assertEqual(wire.ANSWER_CODE_UNKNOWN_JOB, answer.code)
         body = wire.Control(job_id="a b", query=wire.Query()).SerializeToString()
         self.client.publish("drover.control", "control", body)
-        self.dead("INVALID job_id", body)
+        self.next_dead_letter("INVALID job_id", body)
         answer = self.client.control("nobody")
         self.assertEqual(wire.ANSWER_CODE_UNSUPPORTED, answer.code)
         self.good_job()
         self.nothing_left(but=["good"])
 
     def test_agent(self):
-        """B5.F15: what an agent cannot read is a dead letter, and the next request is served."""
+        """B5.F15: a message that an agent cannot read is a dead letter, and the next request is
+        served."""
         nothing_in_it = wire.Requests(requests=[wire.StepRequest()]).SerializeToString()
         for body, reason in (
             (b"\xff\xff", "MALFORMED is no protobuf of drover.v1.Requests"),
@@ -522,7 +566,7 @@ class BadInput(Case):
         ):
             with self.subTest(body):
                 self.client.publish("drover.tasks", "demo", body)
-                self.dead(reason, body)
+                self.next_dead_letter(reason, body)
         self.good_job()
         self.nothing_left(but=["good"])
 
@@ -531,7 +575,7 @@ class Full(Case):
     own_servers = True
 
     def test_store_is_full(self):
-        """New work is refused whole, with a word to whoever can be told, and taken afterwards."""
+        """New work is refused completely, with an answer if possible, and accepted afterwards."""
         store = self.c.store.redis
         store.config_set("maxmemory", 1)
         try:

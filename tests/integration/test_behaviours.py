@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other engines promise, case by case, each under its name; ported are the cases, not the code."""
+"""Cases from the test suites of other engines, each under its name there; the code is our own."""
 
 import pathlib
 import signal
@@ -17,12 +17,13 @@ import tap
 import wire
 from hand import SOON, Case, error, permanent, step
 
-LEASE = {"wait_ms": 2500, "lock_ms": 300}  # ends soon, and is not given back before that
+# a short lease, in a request that the broker does not return before the lease ends
+LEASE = {"wait_ms": 2500, "lock_ms": 300}
 
 
 class Behaviours(Case):
     def dispatched(self, job, index=0):
-        """Entries of one step: (time, attempt, token)."""
+        """Returns the dispatches of one step: (time, attempt, token)."""
         return [(int(e[1]), int(e[4]), e[5]) for e in self.c.store.history(job)
                 if e[2] == "dispatched" and e[3] == str(index)]
 
@@ -30,26 +31,34 @@ class Behaviours(Case):
         return [int(e[1]) for e in self.c.store.history(job) if e[2] == event]
 
     def naps(self, seconds=0, **more):
-        """Agents with an actor whose runs write down when they begin and end. None ends before go()."""
+        """Returns settings of agents with an actor whose runs note their begin and end. No run ends
+        before go()."""
         self.log = self.directory / "naps"
         self.log.touch()
         script = (f'echo "begin $DROVER_JOB" >>"$0"; sleep {seconds};'
                   'while [ -e "$0" ] && ! [ -e "$0.go" ]; do sleep 0.05; done;'
                   'echo "end $DROVER_JOB" >>"$0"')
-        actor = {"name": "nap", "handler": "exec",
-                 "actions": [{"name": "*", "command": ["/bin/sh", "-c", script, str(self.log)]}], **more}
+        actor = {
+            "name": "nap",
+            "handler": "exec",
+            "actions": [{"name": "*", "command": ["/bin/sh", "-c", script, str(self.log)]}],
+            **more,
+        }
         return {"agent": {"agent": {"concurrency": 8, "actors": [cluster.BUILTIN, actor]}}}
 
     def go(self):
         self.log.with_suffix(".go").touch()
 
     def lines(self, word):
-        return [line.split()[1] for line in self.log.read_text().splitlines() if line.startswith(word)]
+        return [
+            line.split()[1] for line in self.log.read_text().splitlines() if line.startswith(word)
+        ]
 
-    # --- deliveries that are lost, or come twice ---
+    # --- deliveries that are lost, or repeated ---
 
     def test_lost_dispatch(self):
-        """The request for b gets to nobody, or is never published: it is sent again, and a has run once."""
+        """The request for b reaches no agent, or is never published. It is sent again, and a has
+        run once."""
         c = self.begin(failpoints={})
         c.client.submit(wire.submit("job", [step("a"), step("b", ["a"], **LEASE)]))
         self.do("do-a")
@@ -67,25 +76,28 @@ class Behaviours(Case):
         scheduler.fail("publish.request.before=crash@do-b")
         c.client.reply(request)
         scheduler.await_crash()
-        self.assertEqual(1, len(self.dispatched("unsent", 1)), "it is recorded")
-        self.assertEqual((0, 0), c.client.queue("drover.task.hand"), "and was not sent")
+        self.assertEqual(1, len(self.dispatched("unsent", 1)), "recorded")
+        self.assertEqual((0, 0), c.client.queue("drover.task.hand"), "and not sent")
         scheduler.start()
         self.do("do-b")
         self.end("unsent", wire.OUTCOME_SUCCEEDED)
         self.assertEqual(1, len(self.dispatched("unsent", 0)))
 
     def test_agent_killed_in_flight(self):
-        """Four runs that were acknowledged early die with their agent: each is sent again after its own lease, and
-        counts one death."""
+        """Four runs that were acknowledged early end with their agent. Each is sent again after its
+        own lease, and counts one expiry."""
         settings = health.settings(self.naps(ack="early"))
         for role in settings.values():
-            role["rabbitmq"] = {"queue_type": "classic"}  # which tells at once what is not acknowledged
+            # it reports at once what is not acknowledged
+            role["rabbitmq"] = {"queue_type": "classic"}
         c = self.begin(settings=settings)
         lease = {"wait_ms": 2000, "lock_ms": 3000}
         c.client.submit(wire.submit("job", [wire.step(f"s{i}", "nap", **lease) for i in range(4)]))
         servers.wait_for(lambda: len(self.lines("begin")) == 4, "four runs to begin")
-        acked = "drover_broker_acked_total"  # a quarter of the lease later, when there is evidence
-        servers.wait_for(lambda: health.metrics(c.agents[0])[acked] == 4, "the runs to be acknowledged")
+        acked = "drover_broker_acked_total"  # comes after a quarter of the lease, with the evidence
+        servers.wait_for(
+            lambda: health.metrics(c.agents[0])[acked] == 4, "the runs to be acknowledged"
+        )
         self.rabbit.await_acknowledged(c.name, "drover.task.nap")
         until = {i: int(record[6]) for i, record in c.store.steps("job").items()}
         c.agents[0].kill()
@@ -99,9 +111,12 @@ class Behaviours(Case):
         self.assertEqual(4, len(c.store.events("job", "done")))
 
     def test_agent_killed_before_its_ack(self):
-        """What was not, as is the default, the broker offers again at once: the same attempt, and no death."""
+        """By default a request is not acknowledged early. The broker offers it again at once: the
+        same attempt, and no expiry."""
         c = self.begin(settings=self.naps())
-        c.client.submit(wire.submit("job", [wire.step(f"s{i}", "nap", lock_ms=600_000) for i in range(4)]))
+        c.client.submit(
+            wire.submit("job", [wire.step(f"s{i}", "nap", lock_ms=600_000) for i in range(4)])
+        )
         servers.wait_for(lambda: len(self.lines("begin")) == 4, "four runs to begin")
         c.agents[0].kill()
         self.go()
@@ -114,7 +129,8 @@ class Behaviours(Case):
         self.assertEqual(4, len(c.store.events("job", "done")))
 
     def test_duplicate_step_before_fanout(self):
-        """A request that is delivered twice, and answered by two: what follows is sent once."""
+        """A request that is delivered twice and answered by two agents: its dependents are
+        dispatched once."""
         c = self.begin()
         c.client.submit(wire.submit(
             "job", [step("a"), step("b", ["a"]), step("c", ["a"]), step("d", ["b", "c"])]))
@@ -132,7 +148,7 @@ class Behaviours(Case):
         self.assertEqual((0, 0), c.client.queue("drover.task.hand"))
 
     def test_second_completion_rejected(self):
-        """The same completion again, and one with another result: the first counts."""
+        """The same result again, and another one: the first counts."""
         c = self.begin()
         c.client.submit(wire.submit("job", [step("a"), step("b", ["a"])]))
         request = self.take()
@@ -142,7 +158,7 @@ class Behaviours(Case):
         before = c.store.job("job")
         c.client.reply(request, result=first)
         c.client.reply(request, result=wire.payload(b"second"))
-        c.client.submit(wire.submit("behind", [wire.step("x")]))  # settled after them
+        c.client.submit(wire.submit("behind", [wire.step("x")]))  # ends after them
         c.client.settled("behind")
         servers.wait_for(lambda: c.client.queue("drover.replies")[0] == 0, "the replies to be read")
         self.assertEqual(before, c.store.job("job"))
@@ -154,7 +170,8 @@ class Behaviours(Case):
         self.end("job", wire.OUTCOME_SUCCEEDED)
 
     def test_completion_unknown_job(self):
-        """For no job, of no message, of nothing: dropped or dead, and others go on."""
+        """A reply for no job, one that is no message, an empty one: each is dropped or a dead
+        letter, and others go on."""
         c = self.begin()
         c.client.reply(wire.StepRequest(job_id="nobody", step="a", token="0.0123456789abcdef",
                                         desired=wire.STATE_ACTIVE))
@@ -166,7 +183,9 @@ class Behaviours(Case):
         self.assertEqual([b"", b"\xff\xff"], sorted(body for _, body in dead))
         c.await_idle()
         self.assertEqual(0, c.client.queue(c.client.DEAD)[0])
-        self.assertEqual(["nobody"], [r["job.id"] for r in c.schedulers[0].records("reply_unknown_job")])
+        self.assertEqual(
+            ["nobody"], [r["job.id"] for r in c.schedulers[0].records("reply_unknown_job")]
+        )
         self.assertEqual({}, c.store.job("nobody"))
 
     def test_fresh_fence_per_dispatch(self):
@@ -177,7 +196,8 @@ class Behaviours(Case):
         for kill in (False, True, False):
             if kill:
                 for queue in "drover.submit", "drover.replies":
-                    self.rabbit.await_acknowledged(c.name, queue)  # or the request would be sent again
+                    # otherwise the request would be sent again
+                    self.rabbit.await_acknowledged(c.name, queue)
                 c.schedulers[0].kill()
                 c.schedulers[0].start()
             c.client.reply(requests[-1], error=error("no"))
@@ -185,17 +205,19 @@ class Behaviours(Case):
         self.assertEqual([1, 2, 3, 4], [r.attempt for r in requests])
         self.assertEqual(4, len({r.token for r in requests}))
         self.assertEqual(1, len({r.idempotency_key for r in requests}))
-        c.client.reply(requests[0])  # of a dispatch that is over
+        c.client.reply(requests[0])  # for a dispatch that is over
         c.client.reply(requests[-1])
         self.end("job", wire.OUTCOME_SUCCEEDED)
-        self.assertEqual([["0", "4", wire.token_id(requests[-1].token), "test"]], c.store.events("job", "done"))
+        self.assertEqual(
+            [["0", "4", wire.token_id(requests[-1].token), "test"]], c.store.events("job", "done")
+        )
 
     # --- failures ---
 
     def test_retry_count_exact(self):
-        """Five failures are five requests, and the last one is what is told."""
+        """Five failures are five requests, and the status has the last error."""
         c = self.begin()
-        c.client.submit(wire.submit("job", [step("a", retry=SOON)]))  # at most five
+        c.client.submit(wire.submit("job", [step("a", retry=SOON)]))  # at most five attempts
         for attempt in range(1, 6):
             c.client.reply(self.take(), error=error(f"attempt {attempt} failed"))
         c.client.until(lambda: self.states("job")["a"] == "PARKED", "the step to give up")
@@ -206,7 +228,7 @@ class Behaviours(Case):
         self.assertEqual((0, 0), c.client.queue("drover.task.hand"))
 
     def test_terminal_error_stops_retries(self):
-        """By the agent's verdict, or by the workflow's list of classes; what it said is kept."""
+        """By the agent's verdict, or by the workflow's list of classes. The error is kept."""
         c = self.begin()
         fail = wire.Policy(on_permanent=wire.RECOURSE_FAIL, maximum_attempts=9,
                            non_retryable=["BROKEN"])
@@ -220,8 +242,9 @@ class Behaviours(Case):
                              (failed.last_error.message, failed.last_error.details))
 
     def test_backoff_capped_jittered(self):
-        """1, 2, 3 to 3.5: the cap comes before the jitter, and nothing is tried early, nor late. How long it is
-        to wait is recorded; the supervisor is stopped while it is read."""
+        """1, 2, then 3 to 3.5: the maximum applies before the jitter, and no try is early or late.
+        The store has the time of the next try; the supervisor is stopped while the test reads
+        it."""
         unit = 200
         policy = wire.Policy(initial_interval_ms=unit, backoff_coefficient=2, jitter=1 / 6,
                              maximum_interval_ms=3 * unit)
@@ -240,19 +263,31 @@ class Behaviours(Case):
             c.supervisors[0].resume()
             servers.wait_for(lambda n=failures: len(self.dispatched("job")) > n, "the next try")
             late.append(self.dispatched("job")[failures][0] - until)
-        self.assertGreater(max(waits), 3 * unit, "what jitter adds to the cap")
+        self.assertGreater(max(waits), 3 * unit, "jitter exceeds the maximum")
         self.assertGreaterEqual(min(late), 0)
-        self.assertLess(min(late), 1000, "the supervisor looks every 100 ms, when it is not stopped")
+        self.assertLess(
+            min(late), 1000, "the supervisor runs each 100 ms, except when it is stopped"
+        )
         self.assertLess(max(late), 30_000)
         c.client.reply(self.take())
         self.end("job", wire.OUTCOME_SUCCEEDED)
 
     def test_failed_branch_stops_the_rest(self):
-        """Where a failure ends the job what is in flight is waited for, and the rest is not run."""
+        """If a failure ends the job, steps in flight are waited for, and no other step is
+        dispatched."""
         c = self.begin()
-        fail = wire.Policy(on_exhausted=wire.RECOURSE_FAIL, maximum_attempts=2, initial_interval_ms=20)
-        c.client.submit(wire.submit("job", [
-            step("a"), step("b", ["a"]), step("c", ["a"], retry=fail), step("d", ["b"]), step("e", ["d"])]))
+        fail = wire.Policy(
+            on_exhausted=wire.RECOURSE_FAIL, maximum_attempts=2, initial_interval_ms=20
+        )
+        c.client.submit(
+            wire.submit(
+                "job",
+                [
+                    step("a"), step("b", ["a"]), step("c", ["a"], retry=fail), step("d", ["b"]),
+                    step("e", ["d"]),
+                ],
+            )
+        )
         self.do("do-a")
         requests = {r.action: r for r in (self.take(), self.take())}
         c.client.reply(requests["do-c"], error=error("no"))
@@ -266,12 +301,13 @@ class Behaviours(Case):
         c.await_idle()
 
     def test_stall_limit_parks_step(self):
-        """Deaths alone count: parked, one alert, no more traffic; other jobs go on."""
+        """Expiries alone count. The step parks, with one alert and no more requests; other jobs go
+        on."""
         c = self.begin()
         policy = wire.Policy(maximum_expiries=3)
         c.client.submit(wire.submit("job", [step("a", retry=policy, **LEASE)]))
-        for deaths in range(3):
-            self.assertEqual(deaths, self.take(dies=True).expiries)
+        for expiries in range(3):
+            self.assertEqual(expiries, self.take(expires=True).expiries)
         c.client.until(lambda: self.states("job")["a"] == "PARKED", "the step to park")
         self.assertEqual([["0", "DEATHS"]], c.store.events("job", "parked"))
         c.client.submit(wire.submit("other", wire.chain(2)))
@@ -282,10 +318,11 @@ class Behaviours(Case):
         self.assertEqual(3, c.dispatches("job"))
         self.assertEqual((0, 0), c.client.queue("drover.task.hand"))
 
-    # --- compensation, cancel ---
+    # --- compensation and cancel ---
 
     def test_compensate_in_reverse(self):
-        """What was done and can be taken back is, last first, once; then one terminal state."""
+        """Steps that are done and have an undo are undone, the last first, once; then there is one
+        terminal event."""
         c = self.begin()
         c.client.submit(wire.submit(
             "job", [step("a"), step("b", ["a"], revert=False), step("c", ["b"]),
@@ -301,7 +338,8 @@ class Behaviours(Case):
         self.assertEqual(1, len(c.client.events["job"]))
 
     def test_compensation_is_retried(self):
-        """By the rules of any step, failed or not answered, and nothing else is run again."""
+        """An undo is tried again like any step, after a failure or an expiry, and nothing else is
+        run again."""
         c = self.begin()
         undo = wire.Revert(action="undo-a", **LEASE)
         c.client.submit(wire.submit("job", [step("a", revert=undo), step("b", ["a"])]))
@@ -313,17 +351,18 @@ class Behaviours(Case):
         again = self.take()
         self.assertEqual(("undo-b", 3, 1), (again.action, again.attempt, again.failures))
         c.client.reply(again)
-        dies = self.take(dies=True)
+        unanswered = self.take(expires=True)
         again = self.take()
         self.assertEqual(("undo-a", 3, 1), (again.action, again.attempt, again.expiries))
-        self.assertEqual(dies.idempotency_key, again.idempotency_key)
+        self.assertEqual(unanswered.idempotency_key, again.idempotency_key)
         c.client.reply(again)
         event = self.end("job", wire.OUTCOME_COMPENSATED, 2)
         self.assertEqual(("REQUESTED", 2), (event.reason, event.turn))
         self.assertEqual(["do-a", "do-b", "undo-b", "undo-b", "undo-a", "undo-a"], self.seen)
 
     def test_forward_result_reaches_undo(self):
-        """An undo gets the arguments, the result and the key of what it takes back, byte for byte."""
+        """An undo gets the arguments, the result and the key of its forward action, byte for
+        byte."""
         c = self.begin()
         given, gave = bytes(range(256)), b'{"OriginalValue": "Hello"}\0'
         arguments = wire.payload(given, "application/x-any")
@@ -340,11 +379,12 @@ class Behaviours(Case):
         self.end("job", wire.OUTCOME_COMPENSATED)
 
     def test_cancel_idempotent(self):
-        """Twice at once is one cancellation; of what has ended it is refused, and changes nothing."""
+        """Two cancels at once are one cancellation. A job that has ended refuses one, and does not
+        change."""
         c = self.begin()
         c.client.submit(wire.submit("job", [step("a"), step("b", ["a"])]))
         self.do("do-a")
-        flying = self.take()
+        in_flight = self.take()
         twice = wire.Control(job_id="job", reply_to=c.client.REPLIES, cancel=wire.Cancel())
         for command_id in ("one", "two"):
             twice.command_id = command_id
@@ -352,7 +392,7 @@ class Behaviours(Case):
         c.client.until(lambda: {"one", "two"} <= c.client.answers.keys(), "both answers")
         self.assertEqual({wire.ANSWER_CODE_DONE, wire.ANSWER_CODE_UNCHANGED},
                          {c.client.answers[command_id].code for command_id in ("one", "two")})
-        c.client.reply(flying)
+        c.client.reply(in_flight)
         self.do("undo-b")
         self.do("undo-a")
         self.end("job", wire.OUTCOME_CANCELLED)
@@ -363,14 +403,17 @@ class Behaviours(Case):
                          (answer.code, answer.reason))
         self.assertEqual(before, c.store.job("job"))
 
-    # --- processes that go ---
+    # --- replies, rejections, restarts ---
 
     def test_reply_mixed_up(self):
-        """An agent answers one request with the name of another step: neither is recorded, and both can be answered."""
+        """An agent answers one request with the name of another step. Neither step is recorded, and
+        both can still be answered."""
         c = self.begin()
         c.client.submit(wire.submit("job", [step("a"), step("b")]))
         requests = {request.step: request for request in (self.take(), self.take())}
-        mixed = wire.StepRequest(job_id="job", step="b", token=requests["a"].token, desired=wire.STATE_ACTIVE)
+        mixed = wire.StepRequest(
+            job_id="job", step="b", token=requests["a"].token, desired=wire.STATE_ACTIVE
+        )
         c.client.reply(mixed)
         reason, body = c.client.dead_letter()
         self.assertTrue(reason.startswith("INVALID replies.step"), reason)
@@ -383,17 +426,23 @@ class Behaviours(Case):
         self.end("job", wire.OUTCOME_SUCCEEDED)
 
     def test_reply_of_another_actor(self):
-        """A reply that came by the exchange of another actor is refused, though it has the token, and so is Progress: only
-        agents of that actor may publish there. The right one's counts."""
+        """A reply or a Progress that came by the exchange of another actor is refused, even with
+        the right token, because only agents of that actor may publish there. The reply by the right
+        exchange counts."""
         c = self.begin()
         c.client.submit(wire.submit("job", [step("a"), wire.step("b", actor="thief")]))
         a, b = self.take(), c.client.consume_step("thief")
         stolen = {"job_id": "job", "step": "a", "token": a.token}
         reply = wire.StepReply(**stolen, achieved=wire.STATE_ACTIVE)
         progress = wire.Progress(**stolen, fraction=-1)
-        c.client.publish("drover.reply.thief", "reply", wire.Replies(replies=[reply], progress=[progress]))
+        c.client.publish(
+            "drover.reply.thief", "reply", wire.Replies(replies=[reply], progress=[progress])
+        )
         reason, _ = c.client.dead_letter()
-        self.assertEqual("INVALID replies came from an agent of thief, and the step is not for that actor", reason)
+        self.assertEqual(
+            "INVALID replies came from an agent of thief, and the step is not for that actor",
+            reason,
+        )
         servers.wait_for(lambda: c.schedulers[0].records("alert"), "the alert")
         self.assertEqual(["OTHER_ACTOR"], [r["reason"] for r in c.schedulers[0].records("alert")])
         self.assertEqual({"a": "RUNNING", "b": "RUNNING"}, self.states("job"))
@@ -404,7 +453,8 @@ class Behaviours(Case):
         self.end("job", wire.OUTCOME_SUCCEEDED)
 
     def test_rejected_request(self):
-        """An agent rejects what it gets: that is no absence of agents, and is tried again after a backoff."""
+        """A request that an agent rejects shows that there is an agent; it is sent again after a
+        backoff."""
         c = self.begin()
         policy = wire.Policy(initial_interval_ms=1500, jitter=-1)
         c.client.submit(wire.submit("job", [step("a", retry=policy)]))
@@ -419,25 +469,32 @@ class Behaviours(Case):
         servers.wait_for(lambda: c.schedulers[0].records("alert"), "the alert")
         self.assertEqual(["REJECTED"], [r["reason"] for r in c.schedulers[0].records("alert")])
         again = self.take()
-        (_, rejected, _), (_, sent, _) = [(e[2], int(e[1]), e[4]) for e in c.store.history("job")
-                                          if e[2] == "unstarted" or e[2] == "dispatched" and e[4] == "2"]
+        (_, rejected, _), (_, sent, _) = [
+            (e[2], int(e[1]), e[4])
+            for e in c.store.history("job")
+            if e[2] == "unstarted" or e[2] == "dispatched" and e[4] == "2"
+        ]
         self.assertGreaterEqual(sent - rejected, 1500)
         self.assertEqual((2, 0, 0), (again.attempt, again.failures, again.expiries))
         c.client.reply(again)
         self.end("job", wire.OUTCOME_SUCCEEDED)
 
     def test_supervisor_restart(self):
-        """Leases are in the store: what has ended meanwhile is sent again once, the rest is left alone."""
+        """Leases are in the store. A dispatch that expired meanwhile is sent again once, others are
+        left alone."""
         c = self.begin()
         c.client.submit(wire.submit("short", [step("a", wait_ms=3000, lock_ms=100)]))
         short = self.take()
         c.client.submit(wire.submit("long", [step("b", lock_ms=600_000)]))
         self.take()
-        self.rabbit.await_acknowledged(c.name, "drover.submit")  # or the request would be sent again
+        # otherwise the request would be sent again
+        self.rabbit.await_acknowledged(c.name, "drover.submit")
         c.supervisors[0].kill()
         c.schedulers[0].kill()
         alone = c.store.job("long")
-        servers.wait_for(lambda: c.store.redis.time()[0] * 1000 > short.locked_until, "its lease to end")
+        servers.wait_for(
+            lambda: c.store.redis.time()[0] * 1000 > short.locked_until, "the lease to end"
+        )
         c.schedulers[0].start()
         c.supervisors[0].start()
         again = self.take()
@@ -449,17 +506,22 @@ class Behaviours(Case):
         self.assertEqual((0, 0), c.client.queue("drover.task.hand"))
 
     def test_agent_warm_shutdown(self):
-        """Asked to stop, three times while a step of five seconds runs, it finishes that, tells it, and takes
-        nothing new."""
+        """Asked three times to stop while a step of five seconds runs, the agent finishes it,
+        reports the result, and takes no other request."""
         c = self.begin(settings=self.naps(5), supervisors=0)
         agent = c.agents[0]
         c.client.submit(wire.submit("job", [wire.step("a", "nap"), wire.step("b", after=["a"])]))
-        servers.wait_for(lambda: self.lines("begin"), "it to begin")
+        servers.wait_for(lambda: self.lines("begin"), "the run to begin")
         agent.signal(signal.SIGTERM)
-        servers.wait_for(lambda: c.client.queue("drover.task.demo") == (0, 0), "it to consume no more")
+        servers.wait_for(
+            lambda: c.client.queue("drover.task.demo") == (0, 0), "the agent to stop consuming"
+        )
         agent.signal(signal.SIGTERM)
         c.client.submit(wire.submit("next", [wire.step("a")]))
-        servers.wait_for(lambda: c.client.queue("drover.task.demo")[0] == 1, "a request that it does not take")
+        servers.wait_for(
+            lambda: c.client.queue("drover.task.demo")[0] == 1,
+            "a request that the agent does not take",
+        )
         agent.signal(signal.SIGTERM)
         self.assertEqual([], self.lines("end"))
         self.go()
@@ -475,23 +537,28 @@ class Behaviours(Case):
     # --- definitions ---
 
     def test_bad_graphs_refused(self):
-        """With the step named, as far as it has a name; nothing is left in Redis, and nothing is published."""
+        """The refusal names the step if it has a name. Nothing is left in Redis, and nothing is
+        published."""
         c = self.begin(agents=0)
-        heard = []
+        events = []
         lock = threading.Lock()
 
-        def hear(channel, method, _, body):
+        def collect(channel, method, _, body):
             with lock:
-                heard.append(method.routing_key)
+                events.append(method.routing_key)
             channel.basic_ack(method.delivery_tag)
 
-        listener = client.Listener(c.client, hear, exchange="drover.events")
+        listener = client.Listener(c.client, collect, exchange="drover.events")
         self.addCleanup(listener.stop)
         long = "x" * 129
         cases = {
             "dangling": ([step("pay"), step("ship", ["pack"])], "steps[1].after", ["ship", "pack"]),
             "itself": ([step("pay", ["pay"])], "steps[0].after", ["pay"]),
-            "cycle": ([step("pay", ["ship"]), step("ship", ["pay"])], "steps[0].after", ["pay", "ship"]),
+            "cycle": (
+                [step("pay", ["ship"]), step("ship", ["pay"])],
+                "steps[0].after",
+                ["pay", "ship"],
+            ),
             "duplicate": ([step("pay"), step("pay")], "steps[1].name", ["pay"]),
             "over-long": ([wire.step(long, "hand")], "steps[0].name", []),
             "negative": ([wire.step("pay", "hand", lock_ms=-1)], "steps[0].lock_ms", ["pay"]),
@@ -506,20 +573,26 @@ class Behaviours(Case):
             self.assertTrue(receipt.reason, name)
         c.await_idle()
         kinds = {key.partition("}:")[2].partition(":")[0] for key in c.store.keys("}:")}
-        self.assertEqual(set(), kinds & {"job", "data", "hist", "def", "defs", "open", "due", "jobs"})
+        self.assertEqual(
+            set(), kinds & {"job", "data", "hist", "def", "defs", "open", "due", "jobs"}
+        )
         self.assertEqual((0, 0), c.client.queue("drover.task.hand"))
-        self.assertEqual([], heard)
+        self.assertEqual([], events)
 
     def test_fan_in_1000_and_empty(self):
-        """The join is sent once, after all of them; a job without steps is refused."""
+        """The join is dispatched once, after all of them. A job without steps is refused."""
         c = self.begin()
         c.client.submit(wire.submit("empty", []))
         receipt = c.client.receipt("empty")
-        self.assertEqual((wire.RECEIPT_CODE_REJECTED, "definition.steps"), (receipt.code, receipt.field))
+        self.assertEqual(
+            (wire.RECEIPT_CODE_REJECTED, "definition.steps"), (receipt.code, receipt.field)
+        )
         c.client.submit(wire.submit("wide", [
             *(wire.step(f"m{i}") for i in range(1000)),
             wire.step("join", after=[f"m{i}" for i in range(1000)], take_none=True)]))
-        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("wide", 120 * cluster.SLOW).outcome)
+        self.assertEqual(
+            wire.OUTCOME_SUCCEEDED, c.client.settled("wide", 120 * cluster.SLOW).outcome
+        )
         entries = [e[2:4] for e in c.store.history("wide")]
         self.assertEqual(1, entries.count(["dispatched", "1000"]))
         done = [i for i, (event, *_) in enumerate(entries) if event == "done"]
@@ -538,20 +611,28 @@ class Outage(Case):
             env={**cluster.own_environment(), **cluster.SANITIZER_OPTIONS, **settings}, **more)
 
     def test_broker_down_at_submit(self):
-        """A submit fails and leaves nothing, and can be made again; a cancel changes nothing; get and list work
-        from the store alone. All that goes by the broker says that it cannot be reached, and where."""
+        """A submit fails, leaves nothing, and can be repeated; a cancel changes nothing; get and
+        list work with --from-store. Each command that needs the broker says that it cannot reach
+        it, and its address."""
         c = self.begin()
         c.client.submit(wire.submit("running", [step("a"), step("b", ["a"])]))
         request = self.take()
-        self.rabbit.await_acknowledged(c.name, "drover.submit")  # or the request would be sent again
+        # otherwise the request would be sent again
+        self.rabbit.await_acknowledged(c.name, "drover.submit")
         self.rabbit.stop()
         before = c.store.job("running")
         job = '{"definition": {"steps": [{"name": "a", "actor": "demo", "action": "noop"}]}}'
         words = ("submit", "-", "--id", "new", "--timeout", "2s")
-        for command in (words, *((w, "running", "--timeout", "2s") for w in ("cancel", "get")), ("list",)):
+        for command in (
+            words,
+            *((w, "running", "--timeout", "2s") for w in ("cancel", "get")),
+            ("list",),
+        ):
             tried = self.drover(*command, input=job)
             self.assertEqual(7, tried.returncode, command)
-            self.assertIn(f"cannot reach the broker at {servers.HOST}:{self.rabbit.port}:", tried.stderr)
+            self.assertIn(
+                f"cannot reach the broker at {servers.HOST}:{self.rabbit.port}:", tried.stderr
+            )
         self.assertEqual({}, c.store.job("new"))
         self.assertIn("SENT", self.drover("get", "running", "--from-store").stdout)
         self.assertEqual("running\n", self.drover("list", "-o", "id", "--from-store").stdout)

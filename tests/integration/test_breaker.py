@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services that are dead, ask to be left alone, or hang, and programs that fail: their handlers spare them,
-nothing parks, and everything completes.
+"""Services that are down, ask for a pause, or hang, and programs that fail: their handlers call
+them less often, nothing parks, and everything completes.
 
-    DROVER_TEST_OUTAGE_S=120    how long payment is dead (default 5), at the breaker's real times
+    DROVER_TEST_OUTAGE_S=120    how long payment is down (default 5), with the breaker's real times
 """
 
 import collections
@@ -25,17 +25,17 @@ import wire
 OUTAGE_S = float(os.environ.get("DROVER_TEST_OUTAGE_S", "5"))
 ORDERS = 200
 AGENTS = 2
-SLOTS = 4  # of payments in the example: a third of 12
+SLOTS = 4  # for payments in the example: a third of 12
 FAILURES = 5
 OPEN_S, OPEN_MAX_S = (1, 10) if OUTAGE_S >= 60 else (0.2, 1)
-OPENED = 4  # times at least, in each agent
+OPENED = 4  # the least number of times, in each agent
 TIMEOUT_S = 120 * cluster.SLOW
-HANG_UP_S = 0.5 * cluster.SLOW  # to be scheduled in, at both ends
-CLOCKS_S = 0.05  # they count in milliseconds, and are not the same one
+HANG_UP_S = 0.5 * cluster.SLOW  # so that both ends get scheduled
+CLOCKS_S = 0.05  # both count milliseconds, by different clocks
 
 
-class DeadEnd(threading.Thread):
-    """Listens on a port and hangs up on whoever calls."""
+class DownService(threading.Thread):
+    """Listens on a port, and closes each connection."""
 
     def __init__(self, port):
         super().__init__(daemon=True)
@@ -64,7 +64,8 @@ class Outage(cluster.TestCase):
         return f"{{ failures = {FAILURES}; {times} }}"
 
     def most_calls(self, seconds):
-        """What an outage may cost: until each agent's breaker opens, and the probes after that."""
+        """Returns the most calls that an outage may cost: until each agent's breaker opens, and the
+        probes afterwards."""
         probes, wait, at = 0, OPEN_S, OPEN_S
         while at <= seconds:
             probes, wait = probes + 1, min(2 * wait, OPEN_MAX_S)
@@ -75,17 +76,17 @@ class Outage(cluster.TestCase):
         opened = [len(agent.records("breaker_open")) for agent in c.agents]
         return time.monotonic() >= began + OUTAGE_S and min(opened) >= OPENED
 
-    def test_dead_service(self):
+    def test_service_that_is_down(self):
         world = orders.World(self.directory, breaker=self.breaker(), without=["payment"])
         self.addCleanup(world.close)
         payment = world.services["payment"]
         c = self.cluster(agents=AGENTS, settings=world.settings(), actor=orders.ACTOR)
-        dead = DeadEnd(payment.port)
+        down = DownService(payment.port)
         began = time.monotonic()
         placed = world.place(ORDERS)
         world.start_shop(c.url)
         servers.wait_for(lambda: self.over(c, began), "the outage", OUTAGE_S + TIMEOUT_S)
-        dead.close()
+        down.close()
         lasted = time.monotonic() - began
         payment.start()
         world.await_ended(TIMEOUT_S)
@@ -98,17 +99,17 @@ class Outage(cluster.TestCase):
         deferred = sum(len(c.store.events(job, "deferred")) for job in placed)
         most = self.most_calls(lasted)
         tap.narrate(
-            f"dead for {lasted:.1f} s: {dead.calls} calls, {most} would be fine,"
+            f"down for {lasted:.1f} s: {down.calls} calls, {most} would be fine,"
             f" {deferred} deferred, {failed} failed; all completed {back:.1f} s after"
         )
         self.assertGreater(deferred, 0)
-        self.assertGreaterEqual(dead.calls, AGENTS * (FAILURES + OPENED - 1))
-        self.assertLessEqual(dead.calls, most)
-        self.assertLessEqual(failed, dead.calls)
+        self.assertGreaterEqual(down.calls, AGENTS * (FAILURES + OPENED - 1))
+        self.assertLessEqual(down.calls, most)
+        self.assertLessEqual(failed, down.calls)
 
 
 class FailingService:
-    """Answers 503 to each call, until it is mended."""
+    """Answers 503 to each call until it is repaired."""
 
     failure = "HTTP_503"
 
@@ -118,14 +119,14 @@ class FailingService:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
                 service.calls += 1
-                self.send_response(200 if service.mended else 503)
+                self.send_response(200 if service.repaired else 503)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 
             def log_message(self, *_):
                 pass
 
-        self.calls, self.mended = 0, False
+        self.calls, self.repaired = 0, False
         self._server = http.server.HTTPServer((servers.HOST, 0), Handler)
         self.target = f"http://{servers.HOST}:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
@@ -133,8 +134,8 @@ class FailingService:
     def actor(self):
         return {"handler": "http", "actions": [{"name": "call", "url": self.target + "/${job}"}]}
 
-    def mend(self):
-        self.mended = True
+    def repair(self):
+        self.repaired = True
 
     def close(self):
         self._server.shutdown()
@@ -142,14 +143,14 @@ class FailingService:
 
 
 class FailingProgram:
-    """Ends with 69 (EX_UNAVAILABLE), until it is mended. Each run appends a line to a file."""
+    """Exits with 69 (EX_UNAVAILABLE) until it is repaired. Each run appends a line to a file."""
 
     failure = "EXIT_69"
-    target = "call"  # the name of its action
+    target = "call"  # the name of the action
 
     SCRIPT = """\
 echo "$DROVER_JOB" >>"$1/runs"
-test -e "$1/mended" || exit 69
+test -e "$1/repaired" || exit 69
 """
 
     def __init__(self, directory):
@@ -163,15 +164,15 @@ test -e "$1/mended" || exit 69
     def calls(self):
         return len((self._directory / "runs").read_text().splitlines())
 
-    def mend(self):
-        (self._directory / "mended").touch()
+    def repair(self):
+        (self._directory / "repaired").touch()
 
     def close(self):
         pass
 
 
 class Failing(cluster.TestCase):
-    """What the steps of an actor call fails each time: a service, and a program."""
+    """Steps whose target fails each time: a service, and a program."""
 
     def start(self, kind, breaker):
         called = kind(self.directory)
@@ -185,24 +186,27 @@ class Failing(cluster.TestCase):
         c.client.submit(wire.submit(job_id, [wire.step("s", "caller", "call", retry=retry)]))
 
     def check_recovery(self, kind):
-        """While it fails, steps are deferred, uncounted, without a call; one probe finds that it is back."""
+        """While the target fails, steps are deferred without a call, and uncounted; then one probe
+        succeeds."""
         failures = 3
         called, c = self.start(kind, {"failures": failures, "open": "100ms", "open_max": "400ms"})
         jobs = [f"job-{i}" for i in range(6)]
         for job_id in jobs:
             self.submit(c, job_id, maximum_attempts=100)
         servers.wait_for(
-            lambda: sum(len(c.store.events(job, "deferred")) for job in jobs) > 10, "steps to be deferred"
+            lambda: sum(len(c.store.events(job, "deferred")) for job in jobs) > 10,
+            "steps to be deferred",
         )
-        called.mend()
+        called.repair()
         for event in c.client.all_settled(jobs, TIMEOUT_S):
             self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
 
         failed = sum(len(c.store.events(job, "failed")) for job in jobs)
         opened, closed = (c.agents[0].records(f"breaker_{event}") for event in ("open", "closed"))
-        self.assertEqual(failed + len(jobs), called.calls)  # a step that was deferred called nothing
+        self.assertEqual(failed + len(jobs), called.calls)  # a deferred step has called nothing
         self.assertGreaterEqual(failed, failures + len(opened) - 1)
-        self.assertLessEqual(failed, failures + SLOTS - 1 + len(opened) - 1)  # once it is open, probes alone
+        # once the breaker is open there are only probes
+        self.assertLessEqual(failed, failures + SLOTS - 1 + len(opened) - 1)
         self.assertEqual(1, len(closed))
         for record in (*opened, *closed):
             self.assertEqual(("caller", called.target), (record["actor"], record["target"]))
@@ -216,12 +220,15 @@ class Failing(cluster.TestCase):
         self.check_recovery(FailingProgram)
 
     def check_park(self, kind):
-        """A step that opens the breaker itself is not put off for ever: it parks like any other."""
+        """A step that opens the breaker itself is not deferred for ever: it parks like any
+        other."""
         called, c = self.start(kind, {"failures": 1, "open": "50ms", "open_max": "50ms"})
         self.submit(c, "job", maximum_attempts=3, park_interval_ms=-1)
         servers.wait_for(lambda: c.store.events("job", "parked"), "the step to park")
         self.assertEqual([["0", "EXHAUSTED"]], c.store.events("job", "parked"))
-        self.assertEqual(called.failure, getattr(c.client.status("job").steps[0].last_error, "class"))
+        self.assertEqual(
+            called.failure, getattr(c.client.status("job").steps[0].last_error, "class")
+        )
         self.assertEqual(3, called.calls)
 
     def test_step_for_a_service_parks(self):
@@ -234,26 +241,27 @@ class Failing(cluster.TestCase):
 class Call:
     def __init__(self, key):
         self.key, self.began = key, time.monotonic()
-        self.ended = None  # when it was answered, or hung up on
+        self.ended = None  # when it was answered, or the caller has closed the connection
         self.retry_after = 0
 
 
-class Moody(http.server.BaseHTTPRequestHandler):
-    """Answers the calls of each key as its server's moods say, one after another, then with 200."""
+class ScriptedHandler(http.server.BaseHTTPRequestHandler):
+    """Answers the calls of each key by the list `behaviours` of its server, in order, then with
+    200."""
 
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
-        call, nth = self.server.note(self.headers["Idempotency-Key"])
-        mood = self.server.moods[nth] if nth < len(self.server.moods) else None
-        if mood == "hang":
-            self.connection.recv(1)  # until the other end hangs up
+        call, nth = self.server.add_call(self.headers["Idempotency-Key"])
+        behaviour = self.server.behaviours[nth] if nth < len(self.server.behaviours) else None
+        if behaviour == "hang":
+            self.connection.recv(1)  # until the caller closes the connection
             call.ended = time.monotonic()
             return
-        call.retry_after = mood or 0
+        call.retry_after = behaviour or 0
         call.ended = time.monotonic()  # the caller counts from a later moment
-        self.send_response(429 if mood else 200)
-        if mood:
-            self.send_header("Retry-After", str(mood))
+        self.send_response(429 if behaviour else 200)
+        if behaviour:
+            self.send_header("Retry-After", str(behaviour))
         self.end_headers()
 
     def log_message(self, *_):
@@ -263,15 +271,15 @@ class Moody(http.server.BaseHTTPRequestHandler):
 class Service(http.server.ThreadingHTTPServer):
     request_queue_size = 128
 
-    def __init__(self, moods):
-        super().__init__((servers.HOST, 0), Moody)
-        self.moods = moods  # "hang", or seconds of Retry-After
+    def __init__(self, behaviours):
+        super().__init__((servers.HOST, 0), ScriptedHandler)
+        self.behaviours = behaviours  # "hang", or seconds of Retry-After
         self.calls = []
         self._lock = threading.Lock()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
-    def note(self, key):
-        """Returns (the call, how many with its key were before)."""
+    def add_call(self, key):
+        """Returns (the call, how many calls with its key came before)."""
         with self._lock:
             call = Call(key)
             self.calls.append(call)
@@ -288,9 +296,9 @@ class Service(http.server.ThreadingHTTPServer):
         self.server_close()
 
 
-class MoodyServices(cluster.TestCase):
-    def start(self, moods, **actor):
-        service = Service(moods)
+class ScriptedServices(cluster.TestCase):
+    def start(self, behaviours, **actor):
+        service = Service(behaviours)
         self.addCleanup(service.close)
         url = f"http://{servers.HOST}:{service.server_address[1]}/${{job}}"
         served = {"name": "moody", "handler": "http", "actions": [{"name": "*", "url": url}]}
@@ -306,27 +314,27 @@ class MoodyServices(cluster.TestCase):
             self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
         return jobs
 
-    def check_patience(self, service, jobs, moods):
-        """No call with the same key came earlier than the answer before it allowed."""
+    def check_pauses(self, service, jobs, behaviours):
+        """No call with a key came earlier than the answer before had allowed."""
         calls = service.by_key()
         self.assertEqual({f"{job_id}/call/1" for job_id in jobs}, set(calls))
         for key, tries in calls.items():
-            self.assertEqual(len(moods) + 1, len(tries), key)
+            self.assertEqual(len(behaviours) + 1, len(tries), key)
             for call, following in zip(tries, tries[1:]):
                 self.assertGreaterEqual(following.began - call.ended, call.retry_after - CLOCKS_S)
 
     def test_retry_after_within_the_lease(self):
-        moods = [1, 2]
-        service, c = self.start(moods)
+        behaviours = [1, 2]
+        service, c = self.start(behaviours)
         jobs = self.run_jobs(c, 10, lock_ms=60000)
-        self.check_patience(service, jobs, moods)
+        self.check_pauses(service, jobs, behaviours)
         self.assertEqual([], [job for job in jobs if c.store.events(job, "failed")])
 
     def test_retry_after_beyond_the_lease(self):
-        moods = [2, 3]
-        service, c = self.start(moods)
+        behaviours = [2, 3]
+        service, c = self.start(behaviours)
         jobs = self.run_jobs(c, 10, lock_ms=1000, wait_ms=30000)
-        self.check_patience(service, jobs, moods)
+        self.check_pauses(service, jobs, behaviours)
         for job_id in jobs:
             self.assertEqual(2, len(c.store.events(job_id, "failed")))
 
@@ -338,7 +346,8 @@ class MoodyServices(cluster.TestCase):
             ends = [entry[2] for entry in history if entry[2] in ("failed", "expired", "done")]
             self.assertEqual("done", ends.pop())
             self.assertEqual(2, len(ends))
-        # What counts as failed was so within its lease, by its token; and the service saw the end.
+        # Each failure that counts came within its lease, with its token, and the service has seen
+        # the end.
         for tries in service.by_key().values():
             self.assertEqual(3, len(tries))
             self.assertTrue(all(call.ended for call in tries))

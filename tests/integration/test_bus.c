@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The bus against a real RabbitMQ: messages, acks, queues, and what is refused
+ * The bus against a real RabbitMQ: messages, acks, queues, and refusals
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -71,8 +71,8 @@ static void test_round_trip(void **state)
     assert_int_equal(stats.oldest_unconfirmed, 0);
 }
 
-/* Every body length around the frame size, the empty one too, and more than a socket has room for;
- * with no property at all. */
+/* Body lengths around the frame size, an empty body, and more than a socket can hold; without any
+ * property. */
 static void test_bodies(void **state)
 {
     struct world *w = *state;
@@ -97,7 +97,7 @@ static void test_bodies(void **state)
     free(body);
 }
 
-/* Every third has no queue: the outcomes must be those of exactly these. */
+/* Each third message has no queue: exactly these must be returned. */
 static void test_return(void **state)
 {
     struct world *w = *state;
@@ -113,7 +113,7 @@ static void test_return(void **state)
     assert_int_equal(stats.returned, n / 3);
 }
 
-/* A full queue refuses what is published then: the broker says so of each, between its confirms. */
+/* A full queue refuses new messages: the broker sends a nack for each, between confirms. */
 static void test_nack(void **state)
 {
     struct world *w = *state;
@@ -137,7 +137,7 @@ static void test_nack(void **state)
     assert_int_equal(w->a.downs, 0);
 }
 
-/* The broker closes the channel over one message: that one is refused, the others arrive. */
+/* The broker closes the channel over one message: it is refused, and the others arrive. */
 static void test_missing_exchange(void **state)
 {
     struct world *w = *state;
@@ -150,9 +150,9 @@ static void test_missing_exchange(void **state)
     assert_outcomes(&w->a, n, 20, BUS_NACKED);
 }
 
-/* RabbitMQ 3.10 closes the connection over it: that one is refused, the others arrive, and the next
- * one to there costs nothing. Other versions drop it. */
-static void test_address_that_closes(void **state)
+/* RabbitMQ 3.10 closes the connection over this address: the message is refused, the others arrive,
+ * and the next one to that address costs nothing. Other versions drop it. */
+static void test_address_that_closes_the_connection(void **state)
 {
     struct world *w = *state;
     const char key[] = "amq.rabbitmq.reply-to.!!!!.key";
@@ -173,7 +173,7 @@ static void test_address_that_closes(void **state)
     assert_int_equal(w->a.downs, downs);
 }
 
-/* The address of a process at node "reply@<n>", which is not there; two digits. */
+/* The address of a process at the unknown node "reply@<n>"; n has two digits. */
 static const char *invented(char *out, int n)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -213,7 +213,7 @@ static const char *invented(char *out, int n)
     return out;
 }
 
-/* Two closings that come between two looks of the loop are one on_down(), but two connects. */
+/* Two closings within one iteration of the loop are one on_down(), but two connects. */
 static int connects_of(const struct probe *p)
 {
     struct bus_stats stats;
@@ -222,9 +222,9 @@ static int connects_of(const struct probe *p)
     return (int)stats.connects;
 }
 
-/* RabbitMQ 3.10 closes the connection over each of them: one sender costs it twice, and no more,
+/* RabbitMQ 3.10 closes the connection over each of them. One sender costs two connections at most,
  * and the messages of others arrive. */
-static void test_addresses_that_are_invented(void **state)
+static void test_invented_addresses(void **state)
 {
     struct world *w = *state;
     const int n = 60;
@@ -295,7 +295,7 @@ static void test_direct_reply(void **state)
     assert_int_equal(w->b.kept[0]->handle, 0);
     assert_string_equal(w->b.kept[0]->correlation_id, "17");
     assert_true(bytes_is(w->b.kept[0]->body, "yes"));
-    bus_ack(w->b.bus, w->b.kept[0]->handle); /* harmless */
+    bus_ack(w->b.bus, w->b.kept[0]->handle); /* must do nothing */
 }
 
 static void test_oversize(void **state)
@@ -318,8 +318,8 @@ static void test_oversize(void **state)
     assert_true(bytes_is(w->a.kept[1]->body, "2"));
 }
 
-/* Nobody serves the actor: the broker dead-letters what expires. The first publish makes the queue.
- */
+/* The actor has no agent: the broker dead-letters an expired message. The first publish declares
+ * the queue. */
 static void test_expiration(void **state)
 {
     struct world *w = *state;
@@ -335,7 +335,7 @@ static void test_expiration(void **state)
 
     w->a.keep = true;
     begin(w, &w->a, &config);
-    m.not_after = clock_monotonic_ms() + 1000; /* a busy machine has sent it by then */
+    m.not_after = clock_monotonic_ms() + 1000; /* even a busy machine has sent it by then */
     assert_int_equal(bus_publish(w->a.bus, &m, 1), 0);
     until(w, w->a.n_outcomes == 1 && w->a.n_kept == 1);
     assert_confirmed(&w->a, 1);
@@ -358,7 +358,8 @@ static void test_not_after(void **state)
     assert_int_equal(w->a.seen[2], 1);
 }
 
-/* What has waited here for too long is not sent without a word; what was sent before is. */
+/* A message that has waited too long is not sent before the caller was asked; one sent earlier is.
+ */
 static void test_ask_after(void **state)
 {
     struct world *w = *state;
@@ -378,7 +379,7 @@ static void test_ask_after(void **state)
 
 /* --- acks ------------------------------------------------------------------------------------- */
 
-/* Begins one that keeps what it is delivered: 1 to @n, which it submits. */
+/* Begins a bus that keeps its deliveries: 1 to n, which it submits. */
 static void begin_keeping(struct world *w, struct probe *p, int n)
 {
     p->keep = true;
@@ -398,7 +399,7 @@ static void shuffle(struct rng *rng, struct bus_delivery **d, int n)
     }
 }
 
-/* 1000 messages, at most 100 open, acknowledged in any order, a few at a time. */
+/* 1000 messages, at most 100 unacknowledged, acknowledged in any order, a few at a time. */
 static void test_acks_out_of_order(void **state)
 {
     struct world *w = *state;
@@ -429,7 +430,7 @@ static void test_acks_out_of_order(void **state)
     assert_int_equal(w->a.downs, 0);
     shut(w, &w->a);
 
-    /* Nothing is left: what comes first to the next consumer is new. */
+    /* Nothing is left: the first delivery to the next consumer is new. */
     begin_plain(w, &w->b, true);
     submit_number(&w->b, n + 1);
     until(w, w->b.n_outcomes == 1 && w->b.n_delivered > 0);
@@ -437,7 +438,7 @@ static void test_acks_out_of_order(void **state)
     assert_int_equal(w->b.n_delivered, 1);
 }
 
-/* An ack that no other follows leaves all the same. */
+/* An ack that no other one follows is sent all the same. */
 static void test_ack_alone(void **state)
 {
     static const char until_empty[] =
@@ -452,7 +453,7 @@ static void test_ack_alone(void **state)
     evaluate(w, until_empty, w->vhost);
 }
 
-/* Ten messages, of which the first may still come by way of the threads: then the loop drives. */
+/* Sends ten messages. The first may still pass through the threads; after that the loop drives. */
 static void one_by_one(struct world *w)
 {
     for (int i = 1; i <= 10; i++) {
@@ -461,7 +462,7 @@ static void one_by_one(struct world *w)
     }
 }
 
-/* How often a thread of this process has gone to sleep. */
+/* Returns how often a thread of this process has gone to sleep. */
 static long sleeps_of(const char *name)
 {
     char path[300], line[300];
@@ -488,8 +489,8 @@ static long sleeps_of(const char *name)
     return sleeps;
 }
 
-/* With a stack that is large enough the loop drives the connections, and their threads sleep on. */
-static void test_who_drives(void **state)
+/* With a large enough stack the loop drives the connections, and their threads sleep. */
+static void test_loop_drives_connections(void **state)
 {
     struct world *w = *state;
     struct rlimit stack;
@@ -512,7 +513,7 @@ static void test_who_drives(void **state)
     }
 }
 
-/* An ack of a delivery whose connection is gone does nothing, neither to the old nor to a new one.
+/* An ack of a delivery whose connection is lost does nothing, to the old connection or the new one.
  */
 static void test_old_acks_are_void(void **state)
 {
@@ -531,7 +532,7 @@ static void test_old_acks_are_void(void **state)
     assert_int_equal(w->b.n_seen, n);
 }
 
-/* What was prefetched and not acknowledged is given back at close; what was is not. */
+/* Deliveries that were prefetched and not acknowledged are given back at close; others are not. */
 static void test_close_gives_back(void **state)
 {
     struct world *w = *state;
@@ -548,7 +549,8 @@ static void test_close_gives_back(void **state)
         assert_true(w->b.kept[i]->redelivered && atoi(w->b.kept[i]->message_id) % 4 != 1);
 }
 
-/* Among others that are acknowledged, and while nothing more is wanted; afterwards it is. */
+/* Some deliveries are given back among others that are acknowledged, while the bus consumes
+ * nothing; later it consumes again. */
 static void test_requeue(void **state)
 {
     struct world *w = *state;
@@ -580,7 +582,7 @@ static void test_stop_consuming(void **state)
     bus_consume(w->a.bus, false);
     begin_plain(w, &w->b, true);
     submit_numbers(&w->b, 2, 100);
-    /* The cancel may come after the first of them, but then all go to the other one. */
+    /* The cancel may come after the first messages, but the later ones all go to the other bus. */
     until(w, w->a.n_seen + w->b.n_seen == 100);
     submit_numbers(&w->b, 101, 200);
     until(w, w->a.n_seen + w->b.n_seen == 200);
@@ -590,27 +592,27 @@ static void test_stop_consuming(void **state)
 
 /* --- queues ----------------------------------------------------------------------------------- */
 
-static void on_look(void *ctx, uint32_t messages, uint32_t consumers)
+static void on_inspection(void *ctx, uint32_t messages, uint32_t consumers)
 {
     *(int64_t *)ctx = (int64_t)messages << 32 | consumers;
 }
 
-static void test_look(void **state)
+static void test_inspect(void **state)
 {
     struct world *w = *state;
     int64_t seen = -1;
 
     begin_plain(w, &w->a, true);
-    bus_inspect(w->a.bus, "drover.submit", on_look, &seen);
+    bus_inspect(w->a.bus, "drover.submit", on_inspection, &seen);
     until(w, seen == 1);
-    bus_inspect(w->a.bus, "drover.nothing", on_look, &seen);
+    bus_inspect(w->a.bus, "drover.nothing", on_inspection, &seen);
     until(w, seen == 0);
     assert_int_equal(w->a.downs, 0);
     submit_number(&w->a, 1);
     until(w, w->a.n_outcomes == 1 && w->a.n_seen == 1);
 }
 
-/* What is not acknowledged counts against the prefetch; the rest waits at the broker. */
+/* Unacknowledged deliveries count against the prefetch; other messages wait at the broker. */
 static void test_prefetch(void **state)
 {
     struct world *w = *state;
@@ -625,7 +627,7 @@ static void test_prefetch(void **state)
     begin(w, &w->a, &config);
     for (int kept = 3; kept <= n; kept++) {
         until(w, w->a.n_kept >= kept);
-        bus_inspect(w->b.bus, "drover.submit", on_look, &seen);
+        bus_inspect(w->b.bus, "drover.submit", on_inspection, &seen);
         until(w, seen >= 0);
         assert_int_equal(seen, (int64_t)(n - kept) << 32 | 1);
         seen = -1;
@@ -633,7 +635,7 @@ static void test_prefetch(void **state)
     }
 }
 
-/* The queue is deleted under its consumer: declared anew, consumed again. */
+/* The queue is deleted under its consumer: it is declared and consumed again. */
 static void test_consumer_cancelled(void **state)
 {
     struct world *w = *state;
@@ -652,7 +654,7 @@ static void go_on_consuming(uv_check_t *check)
     bus_consume(check->data, true);
 }
 
-/* While the loop stands still. */
+/* Blocks the loop. */
 static void delete_submit_queue(const struct world *w)
 {
     static const char delete[] =
@@ -666,8 +668,8 @@ static void delete_submit_queue(const struct world *w)
     assert_int_equal(system(command), 0);
 }
 
-/* An order that comes as the connection is given up does not keep it. */
-static void test_cancelled_and_ordered(void **state)
+/* A call that comes while the connection is given up does not keep it open. */
+static void test_consume_while_reconnecting(void **state)
 {
     struct world *w = *state;
     uv_check_t check;
@@ -684,8 +686,7 @@ static void test_cancelled_and_ordered(void **state)
     shut(w, &w->a);
 }
 
-/* Of an actor that this connection has not met: its queue is declared in the midst of other
- * traffic. */
+/* For an actor that is new to this connection the queue is declared between other messages. */
 static void test_task_queue_is_declared(void **state)
 {
     struct world *w = *state;
@@ -705,7 +706,8 @@ static void test_task_queue_is_declared(void **state)
     assert_confirmed(&w->b, 3);
 }
 
-/* The queue is there, with other arguments: said once a connection, and sent all the same. */
+/* The queue exists with other arguments: this is reported once a connection, and messages are sent
+ * all the same. */
 static void test_task_queue_of_another_kind(void **state)
 {
     struct world *w = *state;
@@ -739,18 +741,18 @@ static void test_task_queue_of_another_kind(void **state)
 
 /* --- refusals --------------------------------------------------------------------------------- */
 
-/* Begins with a configuration that the broker refuses, saying @words. */
+/* Begins with a configuration that the broker refuses with these words. */
 static void assert_refused(struct world *w, const struct bus_config *config, const char *words)
 {
     struct probe *p = &w->b;
 
     memset(p, 0, sizeof(*p));
     begin(w, p, config);
-    until(w, p->refusals >= 2); /* it keeps trying */
+    until(w, p->refusals >= 2); /* it tries again */
     assert_int_equal(p->ups, 0);
     if (!strstr(p->why, words))
         fail_msg("'%s' does not say '%s'", p->why, words);
-    assert_true(close_bus(w, p, 10000) < TAKES_ITS_TIME_MS);
+    assert_true(close_bus(w, p, 10000) < TOO_LONG_MS);
 }
 
 static void test_refusals(void **state)
@@ -767,7 +769,7 @@ static void test_refusals(void **state)
     config.declare = false;
     assert_refused(w, &config, "exchange drover.submit");
 
-    begin_plain(w, &w->a, false); /* declares */
+    begin_plain(w, &w->a, false); /* it declares the topology */
     begin(w, &w->b, &config);
     until(w, w->b.ups == 1);
     shut(w, &w->b);
@@ -790,9 +792,9 @@ int main(int argc, char **argv)
         bus_test(test_return),
         bus_test(test_nack),
         bus_test(test_missing_exchange),
-        bus_test(test_address_that_closes),
+        bus_test(test_address_that_closes_the_connection),
         bus_test(test_closing_flushes),
-        bus_test(test_addresses_that_are_invented),
+        bus_test(test_invented_addresses),
         bus_test(test_direct_reply),
         bus_test(test_oversize),
         bus_test(test_expiration),
@@ -800,15 +802,15 @@ int main(int argc, char **argv)
         bus_test(test_ask_after),
         bus_test(test_acks_out_of_order),
         bus_test(test_ack_alone),
-        bus_test(test_who_drives),
+        bus_test(test_loop_drives_connections),
         bus_test(test_old_acks_are_void),
         bus_test(test_close_gives_back),
         bus_test(test_requeue),
         bus_test(test_stop_consuming),
-        bus_test(test_look),
+        bus_test(test_inspect),
         bus_test(test_prefetch),
         bus_test(test_consumer_cancelled),
-        bus_test(test_cancelled_and_ordered),
+        bus_test(test_consume_while_reconnecting),
         bus_test(test_task_queue_is_declared),
         bus_test(test_task_queue_of_another_kind),
         bus_test(test_refusals),

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "bus_world.h"
 
-/* The broker closes all connections in the midst of it, twice: nothing is lost. */
+/* The broker closes all connections during the traffic, twice: nothing is lost. */
 static void test_connections_closed(void **state)
 {
     struct world *w = *state;
@@ -26,7 +26,7 @@ static void test_connections_closed(void **state)
         program_start(w, &process, &status, required("DROVER_TEST_RABBITMQCTL"),
                       WORDS("close_all_connections", "-p", w->vhost, "in the midst"));
         while (w->a.ups == ups) {
-            /* A stream with something always under way. */
+            /* There is always something in flight. */
             if (sent < n * round / 2 && sent - w->a.n_outcomes < 200)
                 submit_number(&w->a, ++sent);
             else
@@ -45,7 +45,7 @@ static void test_connections_closed(void **state)
     assert_confirmed(&w->a, n);
 }
 
-/* The broker goes away and comes back: what was published in between arrives. */
+/* The broker stops and starts again: messages published meanwhile arrive. */
 static void test_broker_away(void **state)
 {
     struct world *w = *state;
@@ -62,7 +62,7 @@ static void test_broker_away(void **state)
     assert_confirmed(&w->a, 10);
 }
 
-/* What was confirmed is there when the broker comes back, and nobody has it published again. */
+/* A confirmed message survives a restart of the broker, and is not published again. */
 static void test_persistent(void **state)
 {
     struct world *w = *state;
@@ -78,7 +78,7 @@ static void test_persistent(void **state)
     until(w, w->b.n_seen == n);
 }
 
-/* A listener that takes connections and says nothing, ever. */
+/* A listener that accepts connections and never sends anything. */
 static void test_silent_peer(void **state)
 {
     struct world *w = *state;
@@ -88,13 +88,14 @@ static void test_silent_peer(void **state)
     begin(w, &w->a, &config);
     submit_number(&w->a, 1);
     uv_run(&w->loop, UV_RUN_NOWAIT);
-    assert_true(close_bus(w, &w->a, 200) < TAKES_ITS_TIME_MS);
+    assert_true(close_bus(w, &w->a, 200) < TOO_LONG_MS);
     assert_int_equal(w->a.n_outcomes, 0);
     close(fd);
 }
 
-/* The broker says nothing any more: noticed by an idle bus, and by one in the midst of send(). What
- * was on the wire is sent again; that no queue takes it then says nothing of the first time. */
+/* The broker stops answering. An idle bus notices it, and so does one that is in send(). Messages
+ * on the wire are sent again; if no queue takes them then, that says nothing about the first time.
+ */
 static void test_frozen_broker(void **state)
 {
     struct world *w = *state;
@@ -130,8 +131,8 @@ static void on_alarm(int signal)
     kill(frozen, SIGCONT);
 }
 
-/* More than the socket takes of a broker that reads nothing for a moment: the loop does not wait
- * for it, and nothing of it is lost. */
+/* More data than the socket takes while the broker reads nothing for a moment: the loop does not
+ * wait, and nothing is lost. */
 static void test_full_socket(void **state)
 {
     struct world *w = *state;
@@ -149,13 +150,13 @@ static void test_full_socket(void **state)
     until(w, w->a.n_kept == 1 && w->a.n_outcomes == 1);
     freeze(w);
     frozen = w->broker;
-    signal(SIGALRM, on_alarm); /* should the loop wait after all */
-    alarm(2 * TAKES_ITS_TIME_MS / 1000);
+    signal(SIGALRM, on_alarm); /* in case the loop waits */
+    alarm(2 * TOO_LONG_MS / 1000);
     began = clock_monotonic_ms();
     assert_int_equal(bus_publish(w->a.bus, &m, 0), 0);
     assert_int_equal(bus_publish(w->a.bus, &m, 0), 0);
     uv_run(&w->loop, UV_RUN_NOWAIT);
-    assert_true(clock_monotonic_ms() - began < TAKES_ITS_TIME_MS);
+    assert_true(clock_monotonic_ms() - began < TOO_LONG_MS);
     alarm(0);
     thaw(w);
     until(w, w->a.n_kept == 3);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The bus while a real RabbitMQ does not confirm: at all, or for as long as it has an alarm
+ * The bus while a real RabbitMQ does not confirm: never, or while it has an alarm
  */
 #include <netinet/in.h>
 #include <poll.h>
@@ -13,10 +13,10 @@
 
 #include "bus_world.h"
 
-#define CONFIRM_MS 1000 /* until a confirm counts as missing */
-#define LOOK_MS 200     /* between two looks of the miser at whether it is to end */
+#define CONFIRM_MS 1000 /* after this time a confirm is missing */
+#define CHECK_MS 200    /* how often the proxy checks whether it must end */
 
-/* Misses a confirm soon; one message is through. */
+/* Begins a bus that misses a confirm soon, and waits until one message is confirmed. */
 static void begin_confirmed(struct world *w, struct bus_config config)
 {
     config.heartbeat_s = 1;
@@ -43,21 +43,21 @@ static void let_pass(struct world *w, uint64_t ms)
     uv_run(&w->loop, UV_RUN_NOWAIT);
 }
 
-/* --- a broker that keeps confirms ------------------------------------------------------------- */
+/* --- a proxy that withholds confirms ---------------------------------------------------------- */
 
 #define FRAME_HEAD 7
 #define FRAME_MAX (FRAME_HEAD + 131072 + 1)
 
-/* A proxy before the broker, for one connection at a time, that keeps confirms to itself. */
-struct miser {
+/* A proxy in front of the broker, for one connection at a time, that withholds confirms. */
+struct proxy {
     int listener;
     int port;
     pthread_t thread;
-    _Atomic int keeps; /* so many more */
-    uint8_t kept[64];  /* the last one */
+    _Atomic int withholds; /* how many more to withhold */
+    uint8_t kept[64];      /* the last one */
     size_t n_kept;
-    _Atomic bool gives; /* what it has kept, and closes the connection ... */
-    _Atomic bool gave;  /* ... which it has */
+    _Atomic bool releases; /* send it, and close the connection */
+    _Atomic bool released; /* it has done so */
     _Atomic bool ends;
 };
 
@@ -74,7 +74,7 @@ static int dial(int port)
     return fd;
 }
 
-/* basic.ack on the channel of the publishes. */
+/* Whether this is basic.ack on the channel of the publishes. */
 static bool is_confirm(const uint8_t *frame, size_t len)
 {
     static const uint8_t ack[] = {0, 60, 0, 80};
@@ -83,8 +83,8 @@ static bool is_confirm(const uint8_t *frame, size_t len)
            memcmp(frame + FRAME_HEAD, ack, sizeof(ack)) == 0;
 }
 
-/* Passes on each frame that is there whole. Return: how much of it is left. */
-static size_t pass_frames(struct miser *m, int to, uint8_t *data, size_t len)
+/* Passes on all complete frames. Returns how many bytes are left. */
+static size_t pass_frames(struct proxy *proxy, int to, uint8_t *data, size_t len)
 {
     size_t from = 0;
 
@@ -95,11 +95,11 @@ static size_t pass_frames(struct miser *m, int to, uint8_t *data, size_t len)
         size = FRAME_HEAD + (size | frame[6]) + 1;
         if (len - from < size)
             break;
-        if (is_confirm(frame, size) && size <= sizeof(m->kept) && m->keeps > 0) {
-            memcpy(m->kept, frame, m->n_kept = size);
-            m->keeps--;
+        if (is_confirm(frame, size) && size <= sizeof(proxy->kept) && proxy->withholds > 0) {
+            memcpy(proxy->kept, frame, proxy->n_kept = size);
+            proxy->withholds--;
         } else if (write(to, frame, size) < 0) {
-            return 0; /* who is gone reads nothing more */
+            return 0; /* the other end is gone */
         }
         from += size;
     }
@@ -107,17 +107,17 @@ static size_t pass_frames(struct miser *m, int to, uint8_t *data, size_t len)
     return len - from;
 }
 
-static void pump(struct miser *m, int client, int broker)
+static void pump(struct proxy *proxy, int client, int broker)
 {
     static uint8_t frames[2 * FRAME_MAX], bytes[65536];
     struct pollfd fds[] = {{.fd = client, .events = POLLIN}, {.fd = broker, .events = POLLIN}};
     size_t kept = 0;
 
-    while (!m->ends && poll(fds, 2, LOOK_MS) >= 0) {
+    while (!proxy->ends && poll(fds, 2, CHECK_MS) >= 0) {
         ssize_t n;
 
-        if (m->gives && !m->gave) {
-            assert_int_equal(write(client, m->kept, m->n_kept), m->n_kept);
+        if (proxy->releases && !proxy->released) {
+            assert_int_equal(write(client, proxy->kept, proxy->n_kept), proxy->n_kept);
             return;
         }
         if (fds[0].revents) {
@@ -129,95 +129,96 @@ static void pump(struct miser *m, int client, int broker)
             n = read(broker, frames + kept, sizeof(frames) - kept);
             if (n <= 0)
                 return;
-            kept = pass_frames(m, client, frames, kept + (size_t)n);
+            kept = pass_frames(proxy, client, frames, kept + (size_t)n);
         }
     }
 }
 
-static void *miser_main(void *context)
+static void *proxy_main(void *context)
 {
-    struct miser *m = context;
-    struct pollfd fd = {.fd = m->listener, .events = POLLIN};
+    struct proxy *proxy = context;
+    struct pollfd fd = {.fd = proxy->listener, .events = POLLIN};
 
-    while (!m->ends) {
+    while (!proxy->ends) {
         int client, broker;
 
-        if (poll(&fd, 1, LOOK_MS) <= 0)
+        if (poll(&fd, 1, CHECK_MS) <= 0)
             continue;
-        client = accept(m->listener, NULL, NULL);
+        client = accept(proxy->listener, NULL, NULL);
         broker = dial(atoi(required("DROVER_TEST_AMQP_PORT")));
-        pump(m, client, broker);
+        pump(proxy, client, broker);
         close(client);
         close(broker);
-        m->gave = m->gives;
+        proxy->released = proxy->releases;
     }
     return NULL;
 }
 
-static void miser_start(struct miser *m)
+static void proxy_start(struct proxy *proxy)
 {
     signal(SIGPIPE, SIG_IGN);
-    m->ends = m->gives = m->gave = false;
-    m->keeps = 0;
-    m->n_kept = 0;
-    m->listener = listen_anywhere(&m->port);
-    assert_int_equal(pthread_create(&m->thread, NULL, miser_main, m), 0);
+    proxy->ends = proxy->releases = proxy->released = false;
+    proxy->withholds = 0;
+    proxy->n_kept = 0;
+    proxy->listener = listen_anywhere(&proxy->port);
+    assert_int_equal(pthread_create(&proxy->thread, NULL, proxy_main, proxy), 0);
 }
 
-static void miser_end(struct miser *m)
+static void proxy_end(struct proxy *proxy)
 {
-    m->ends = true;
-    pthread_join(m->thread, NULL);
-    close(m->listener);
+    proxy->ends = true;
+    pthread_join(proxy->thread, NULL);
+    close(proxy->listener);
 }
 
-/* The one bus publishes by way of the miser, the other consumes; one message is through. */
-static void begin_with_miser(struct world *w, struct miser *m)
+/* One bus publishes through the proxy, the other one consumes; waits until one message is
+ * confirmed. */
+static void begin_with_proxy(struct world *w, struct proxy *proxy)
 {
     struct bus_config config = config_of(w, NULL);
 
     begin_plain(w, &w->b, true);
-    miser_start(m);
+    proxy_start(proxy);
     config.host = "127.0.0.1";
-    config.port = m->port;
+    config.port = proxy->port;
     begin_confirmed(w, config);
 }
 
-/* --- confirms that do not come ---------------------------------------------------------------- */
+/* --- missing confirms ------------------------------------------------------------------------- */
 
-/* Nothing is confirmed: another connection is tried, and what was sent is sent again. */
+/* Nothing is confirmed: the bus connects again, and sends the messages again. */
 static void test_no_confirms(void **state)
 {
     struct world *w = *state;
-    static struct miser m; /* its thread outlives a test that fails */
+    static struct proxy proxy; /* its thread outlives a failed test */
     const int n = 5;
 
-    begin_with_miser(w, &m);
-    m.keeps = INT_MAX;
+    begin_with_proxy(w, &proxy);
+    proxy.withholds = INT_MAX;
     submit_numbers(&w->a, 2, n);
     until(w, w->a.downs == 1);
-    m.keeps = 0;
+    proxy.withholds = 0;
     assert_non_null(strstr(w->a.why, "no confirm of a message to drover.submit submit"));
     until(w, w->a.n_outcomes == n && w->b.n_seen == n);
     assert_confirmed(&w->a, n);
     until(w, w->b.n_delivered > n);
     shut(w, &w->a);
-    miser_end(&m);
+    proxy_end(&proxy);
 }
 
-/* One is missing, and those after it come, which go there. Returns after how many ms it was missed.
- */
+/* One confirm is missing, and those of later messages to this exchange come. Returns after how many
+ * ms it counts as missing. */
 static uint64_t one_confirm_missing(struct world *w, const char *exchange, const char *key)
 {
-    static struct miser m; /* its thread outlives a test that fails */
+    static struct proxy proxy; /* its thread outlives a failed test */
     uint64_t began, missed;
     int n = 2;
 
-    begin_with_miser(w, &m);
-    m.keeps = 1;
+    begin_with_proxy(w, &proxy);
+    proxy.withholds = 1;
     began = uv_now(&w->loop);
     submit_number(&w->a, n);
-    until(w, m.keeps == 0);
+    until(w, proxy.withholds == 0);
     while (w->a.downs == 0) {
         assert_int_equal(w->a.outcomes[2], 0);
         publish_number(&w->a, ++n, exchange, key);
@@ -230,45 +231,48 @@ static uint64_t one_confirm_missing(struct world *w, const char *exchange, const
     assert_confirmed(&w->a, n);
     assert_int_equal(w->a.downs, 1);
     shut(w, &w->a);
-    miser_end(&m);
+    proxy_end(&proxy);
     return missed;
 }
 
-/* To the same place: it is missed all the same. */
+/* The later messages go to the same queue. */
 static void test_one_confirm_missing(void **state)
 {
     assert_true(one_confirm_missing(*state, "drover.submit", "submit") < 5 * CONFIRM_MS);
 }
 
-/* To another: it may come yet, but is not waited for without a bound. */
-static void test_confirm_missing_of_one_place(void **state)
+/* The later messages go another way. The confirm may still come, but the bus waits for a limited
+ * time. */
+static void test_confirm_missing_on_one_route(void **state)
 {
     one_confirm_missing(*state, "", "drover.submit");
 }
 
-/* Both are read at once: it was confirmed before the connection was lost, and so it is told. */
+/* A confirm and the loss of the connection are read at the same time: the message was confirmed
+ * before, and the bus reports them in this order. */
 static void test_confirmed_and_lost(void **state)
 {
     struct world *w = *state;
-    static struct miser m; /* its thread outlives a test that fails */
+    static struct proxy proxy; /* its thread outlives a failed test */
 
-    begin_with_miser(w, &m);
-    m.keeps = 1;
+    begin_with_proxy(w, &proxy);
+    proxy.withholds = 1;
     submit_number(&w->a, 2);
-    until(w, m.keeps == 0);
-    m.gives = true;
-    while (!m.gave)
+    until(w, proxy.withholds == 0);
+    proxy.releases = true;
+    while (!proxy.released)
         usleep(1000); /* the loop reads nothing meanwhile */
     until(w, w->a.downs == 1 && w->a.n_outcomes == 2);
     assert_confirmed(&w->a, 2);
     assert_int_equal(w->a.downs_before[2], 0);
     shut(w, &w->a);
-    miser_end(&m);
+    proxy_end(&proxy);
 }
 
 /* --- alarms ----------------------------------------------------------------------------------- */
 
-/* The publisher is held up and goes on; the consumer drains all the while; the loop never waits. */
+/* The publisher is blocked and goes on later; the consumer goes on all the time; the loop never
+ * waits. */
 static void test_alarm(void **state)
 {
     struct world *w = *state;
@@ -278,7 +282,7 @@ static void test_alarm(void **state)
     begin_plain(w, &w->a, true);
     submit_settled(w, &w->a, 1);
     set_alarm(w, true);
-    watch_turns(w);
+    watch_iterations(w);
     publish_large(&w->a, 2, n, 100000);
     until(w, w->a.blocked);
     bus_stats(w->a.bus, &stats);
@@ -287,11 +291,11 @@ static void test_alarm(void **state)
     until(w, !w->a.blocked && w->a.n_outcomes == n && w->a.n_seen == n);
     assert_confirmed(&w->a, n);
     assert_int_equal(w->a.downs, 0);
-    assert_true(w->longest_turn < TAKES_ITS_TIME_MS);
+    assert_true(w->longest_iteration < TOO_LONG_MS);
 }
 
-/* What had come before it is delivered, one after another, as each is acknowledged; not only when
- * the watchdog looks. */
+/* Deliveries that had arrived before the alarm are handed over one by one as each is acknowledged,
+ * not only when the watchdog runs. */
 static void test_alarm_drains(void **state)
 {
     struct world *w = *state;
@@ -316,7 +320,7 @@ static void test_alarm_drains(void **state)
     assert_true(w->a.blocked);
 }
 
-/* What an alarm holds up is not missing, nor as soon as it is over. */
+/* A confirm that is late because of an alarm is not missing, not even directly after its end. */
 static void test_alarm_takes_long(void **state)
 {
     struct world *w = *state;
@@ -332,7 +336,7 @@ static void test_alarm_takes_long(void **state)
     assert_int_equal(w->a.downs, 0);
 }
 
-/* Closing in an alarm, with the thread waiting (small messages) or in the midst of send(). */
+/* Closes the bus during an alarm, while the thread waits (small messages) or is in send(). */
 static void close_in_alarm(struct world *w, int n, size_t size)
 {
     begin_plain(w, &w->a, false);
@@ -340,7 +344,7 @@ static void close_in_alarm(struct world *w, int n, size_t size)
     set_alarm(w, true);
     publish_large(&w->a, 2, n, size);
     uv_run(&w->loop, UV_RUN_NOWAIT);
-    assert_true(close_bus(w, &w->a, 500) < 500 + TAKES_ITS_TIME_MS);
+    assert_true(close_bus(w, &w->a, 500) < 500 + TOO_LONG_MS);
     assert_true(w->a.n_outcomes < n);
     set_alarm(w, false);
 }
@@ -362,7 +366,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         bus_test(test_no_confirms),
         bus_test(test_one_confirm_missing),
-        bus_test(test_confirm_missing_of_one_place),
+        bus_test(test_confirm_missing_on_one_route),
         bus_test(test_confirmed_and_lost),
         bus_test(test_alarm),
         bus_test(test_alarm_drains),

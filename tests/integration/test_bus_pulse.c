@@ -6,7 +6,7 @@
 
 #include "bus_world.h"
 
-#define AGAIN_MS 200 /* between two tries of what was refused */
+#define AGAIN_MS 200 /* between two tries after a refusal */
 
 static void begin_with_pulse(struct world *w, bool declare, int again_ms)
 {
@@ -28,7 +28,7 @@ static bool pulses_come_back(const struct probe *p)
     return stats.pulse;
 }
 
-static void beat(struct world *w, struct probe *p)
+static void send_pulse(struct world *w, struct probe *p)
 {
     int before = p->pulses;
 
@@ -37,8 +37,8 @@ static void beat(struct world *w, struct probe *p)
     until(w, p->pulses == before + 1);
 }
 
-/* Pulses take no part in the prefetch, are nobody's delivery, and never acknowledged: the broker
- * would close the channel over it. */
+/* Pulses do not count against the prefetch, are not handed over as deliveries, and are never
+ * acknowledged, because the broker would close the channel over that. */
 static void test_pulse(void **state)
 {
     struct world *w = *state;
@@ -51,7 +51,7 @@ static void test_pulse(void **state)
     submit_number(p, 1);
     until(w, p->n_kept == 1);
     for (int i = 0; i < 300; i++)
-        beat(w, p); /* more than the ring of tags holds at first */
+        send_pulse(w, p); /* more than the initial size of the ring of tags */
     assert_int_equal(p->n_delivered, 1);
     p->keep = false;
     bus_ack(p->bus, p->kept[0]->handle);
@@ -60,7 +60,7 @@ static void test_pulse(void **state)
         bus_pulse(p->bus);
     }
     until(w, p->n_seen == n && p->n_outcomes == n && p->pulses == 300 + n - 1);
-    beat(w, p);
+    send_pulse(w, p);
     bus_stats(p->bus, &stats);
     assert_int_equal(stats.connects, 2);
     assert_int_equal(stats.delivered, n);
@@ -69,10 +69,10 @@ static void test_pulse(void **state)
     begin_plain(w, &w->b, true);
     submit_number(&w->b, n + 1);
     until(w, w->b.n_delivered > 0);
-    assert_int_equal(w->b.seen[n + 1], 1); /* nothing stood before it */
+    assert_int_equal(w->b.seen[n + 1], 1); /* no message was before it */
 }
 
-/* What consumes nothing has no queue for them. */
+/* A bus that consumes nothing has no queue for pulses. */
 static void test_pulse_without_queue(void **state)
 {
     struct world *w = *state;
@@ -92,15 +92,15 @@ static void test_pulse_after_loss(void **state)
 
     begin_with_pulse(w, true, 0);
     for (int ups = 1; ups <= 3; ups++) {
-        beat(w, &w->a);
+        send_pulse(w, &w->a);
         ctl(w, "close_all_connections", "--vhost", w->vhost, "test");
         until(w, w->a.ups > ups);
     }
     until(w, pulses_come_back(&w->a));
-    beat(w, &w->a);
+    send_pulse(w, &w->a);
 }
 
-/* Goes on without: the bus is up, deliveries come, no pulse is sent. */
+/* Expects that the bus works without pulses: it is up, deliveries come, no pulse is sent. */
 static void assert_no_pulse(struct world *w, struct probe *p)
 {
     assert_false(pulses_come_back(p));
@@ -137,7 +137,7 @@ static void test_pulse_refused(void **state)
     }
 }
 
-/* Somebody declares the topology, and has not heard of it. */
+/* Another program declares the topology, without this exchange. */
 static void test_pulse_without_exchange(void **state)
 {
     struct world *w = *state;
@@ -152,20 +152,20 @@ static void test_pulse_without_exchange(void **state)
     assert_non_null(strstr(w->a.why, "NOT_FOUND"));
     assert_no_pulse(w, &w->a);
     shut(w, &w->b);
-    begin_plain(w, &w->b, false); /* declares it */
+    begin_plain(w, &w->b, false); /* it declares the exchange */
     until(w, pulses_come_back(&w->a));
-    beat(w, &w->a);
+    send_pulse(w, &w->a);
     assert_int_equal(w->a.downs, 0);
 }
 
-/* The queue is granted, the exchange is not: each pulse costs the connection, so there is an end.
- */
+/* The user may use the queue, but not the exchange: each pulse costs the connection, so the bus
+ * stops sending them. */
 static void test_pulse_not_writable(void **state)
 {
     struct world *w = *state;
 
     begin_with_pulse(w, true, 0);
-    beat(w, &w->a);
+    send_pulse(w, &w->a);
     w->a.pulses = 0;
     set_rights(w, ".*", "^(?!drover[.]pulse$).*", ".*");
     ctl(w, "close_all_connections", "--vhost", w->vhost, "test"); /* the broker caches rights */
@@ -178,18 +178,18 @@ static void test_pulse_not_writable(void **state)
     assert_int_equal(w->a.downs, 4);
 }
 
-/* Whatever was missing: once a person has mended it, pulses come back without a new connection. */
-static void test_pulse_refused_and_mended(void **state)
+/* Whichever right was missing: once it is granted, pulses come back without a new connection. */
+static void test_pulse_refused_and_granted(void **state)
 {
     struct world *w = *state;
 
     for (int right = 0; right < 3; right++) {
         begin_without(w, right, AGAIN_MS);
-        until(w, w->a.refusals == 3); /* it asks again, and goes on meanwhile */
+        until(w, w->a.refusals == 3); /* it tries again, and works meanwhile */
         assert_no_pulse(w, &w->a);
         set_rights(w, ".*", ".*", ".*");
         until(w, pulses_come_back(&w->a));
-        beat(w, &w->a);
+        send_pulse(w, &w->a);
         submit_number(&w->a, 2);
         until(w, w->a.n_seen == 2);
         assert_int_equal(w->a.downs, 0);
@@ -204,15 +204,14 @@ static void test_pulse_writable_again(void **state)
 
     set_rights(w, ".*", "^(?!drover[.]pulse$).*", ".*");
     begin_with_pulse(w, true, AGAIN_MS);
-    for (refused = 0; refused < 5;
-         refused++) { /* the last two only as often as it is tried again */
+    for (refused = 0; refused < 5; refused++) { /* the last two only as often as it tries again */
         until(w, pulses_come_back(&w->a));
         bus_pulse(w->a.bus);
         until(w, w->a.downs == refused + 1 && w->a.ups == refused + 2);
     }
     set_rights(w, ".*", ".*", ".*");
     until(w, pulses_come_back(&w->a));
-    beat(w, &w->a);
+    send_pulse(w, &w->a);
     assert_int_equal(w->a.downs, refused);
 }
 
@@ -227,7 +226,7 @@ int main(int argc, char **argv)
         bus_test(test_pulse_refused),
         bus_test(test_pulse_without_exchange),
         bus_test(test_pulse_not_writable),
-        bus_test(test_pulse_refused_and_mended),
+        bus_test(test_pulse_refused_and_granted),
         bus_test(test_pulse_writable_again),
     };
 

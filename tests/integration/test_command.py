@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `drover` against a real broker: what it prints, and how it exits."""
+"""The command `drover` against a real broker: what it prints, and its exit codes."""
 
 import collections
 import concurrent.futures
@@ -35,19 +35,20 @@ ORDER = """name = "order"; version = %d;
 steps = ( { name = "reserve"; actor = "hand"; },
           { name = "charge"; actor = "hand"; after = ["reserve"]; } );
 """
-NO_STEPS = {"desired": "DISABLED"}  # ends at once, taken back before it began
-A_WHILE = f"{3 * cluster.SLOW}s"  # to be connected and told something, on a machine that is busy
+NO_STEPS = {"desired": "DISABLED"}  # the job ends at once, taken back before it began
+A_WHILE = f"{3 * cluster.SLOW}s"  # enough to connect and get an answer on a busy machine
 
-SIDE_BY_SIDE = 12  # commands, most of which wait
+SIDE_BY_SIDE = 12  # commands that run at the same time; most of them wait
 
 
 class Command:
-    """The program, for a test case that knows where the broker is: self.url."""
+    """Runs the program in a test case that knows the URL of the broker: self.url."""
 
-    here = None  # where it runs
+    here = None  # the folder in which it runs
 
     def command(self, *words):
-        """What subprocess takes to run it. The URL goes by the environment: arguments are public."""
+        """Returns the arguments for subprocess. The URL goes by the environment, because arguments
+        are public."""
         return {
             "args": [wire.BUILD / "cli" / "drover", *words],
             "text": True,
@@ -57,7 +58,7 @@ class Command:
         }
 
     def drover(self, *words, body=None, out=subprocess.PIPE):
-        """Runs it; returns exit code, stdout and stderr."""
+        """Runs the program; returns exit code, stdout and stderr."""
         done = subprocess.run(
             **self.command(*words),
             input=json.dumps(body) if body is not None else None,
@@ -67,7 +68,7 @@ class Command:
         return done.returncode, done.stdout, done.stderr
 
     def at_once(self, *lines):
-        """Runs command lines side by side; returns what drover() does of each."""
+        """Runs command lines at the same time; returns for each what drover() returns."""
 
         def run(line):
             words, _, path = line.partition(" > ")
@@ -77,8 +78,8 @@ class Command:
         with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
             return list(pool.map(run, lines))
 
-    def good(self, *words, **more):
-        """Runs what must succeed without a word on stderr; returns stdout."""
+    def run_well(self, *words, **more):
+        """Runs a command that must succeed with an empty stderr; returns stdout."""
         code, out, err = self.drover(*words, **more)
         self.assertEqual((0, ""), (code, err))
         return out
@@ -109,12 +110,29 @@ class Cli(Case):
         for word in ("hello", "SUCCEEDED", "greet", "finish", "DONE"):
             self.assertIn(word, out)
 
-    def test_why_it_ended(self):
-        """Which step has failed, and its error: in what run, wait and get show, and in their JSON."""
-        job = {"definition": {"steps": [
-            {"name": "book", "actor": "demo", "action": "noop", "revert": {"action": "noop"}},
-            {"name": "pay", "actor": "demo", "action": "fail", "after": ["book"], "arguments": {"json": {
-                "class": "DECLINED", "message": "no cover", "permanent": True}}}]}}
+    def test_failure_in_results(self):
+        """run, wait and get name the step that has failed, and its error, also in JSON."""
+        job = {
+            "definition": {
+                "steps": [
+                    {
+                        "name": "book",
+                        "actor": "demo",
+                        "action": "noop",
+                        "revert": {"action": "noop"},
+                    },
+                    {
+                        "name": "pay",
+                        "actor": "demo",
+                        "action": "fail",
+                        "after": ["book"],
+                        "arguments": {
+                            "json": {"class": "DECLINED", "message": "no cover", "permanent": True}
+                        },
+                    },
+                ]
+            }
+        }
         why = "pay: DECLINED: no cover"
         code, out, _ = self.drover("run", "-", "--id", "why", body=job)
         self.assertEqual(4, code)
@@ -131,7 +149,7 @@ class Cli(Case):
         self.assertEqual(("pay", "no cover"), (end["step"], end["error"]["message"]))
 
     def test_submit_twice(self):
-        """The same again is no error; something else under its id is a conflict."""
+        """A repeated Submit is no error; another one under the same id is a conflict."""
         for _ in range(2):
             code, out, err = self.drover("submit", "-", "--id", "twice", "-o", "id", body=HELLO)
             self.assertEqual((0, "twice\n", ""), (code, out, err))
@@ -140,22 +158,25 @@ class Cli(Case):
         self.assertIn("CONFLICT", out + err)
 
     def test_cancel(self):
-        """Follows a job to its cancelled end; a second cancel has nothing to do."""
+        """Follows a job until it is cancelled; a second cancel has nothing to do."""
         code, _, _ = self.drover("submit", "-", "--id", "stop-me", body=WAITS)
         self.assertEqual(0, code)
         request = self.c.client.consume_step("hand")
         self.assertEqual("stop-me is being cancelled\n",
-                         self.good("cancel", "stop-me", "--reason", "test"))
-        self.assertEqual("stop-me is being taken back already\n", self.good("cancel", "stop-me"))
+                         self.run_well("cancel", "stop-me", "--reason", "test"))
+        self.assertEqual(
+            "stop-me is being taken back already\n", self.run_well("cancel", "stop-me")
+        )
         code, _, err = self.drover("run", "-", "--id", "stop-me", "--timeout", A_WHILE, body=WAITS)
         self.assertEqual(124, code, err)  # the step is still in flight
         self.c.client.reply(request)
         code, _, err = self.drover("run", "-", "--id", "stop-me", body=WAITS)
         self.assertEqual(4, code, err)
 
-    def pause_unseen(self, turn):
-        """`drover pause` of a job that goes on each time the command comes, and then is in that turn: what
-        drover() returns, and the if_seq of each command. The test is the scheduler."""
+    def pause_while_it_changes(self, turn):
+        """Runs `drover pause` for a job that changes each time the command arrives, and then is in
+        this turn. Returns what drover() returns, and the if_seq of each command. The test acts as
+        the scheduler."""
         self.c.schedulers[0].stop()
         seen = []
 
@@ -168,30 +189,46 @@ class Cli(Case):
                     job_id=control.job_id, seq=len(seen) + 1, turn=turn if seen else 1))
             else:
                 seen.append(control.if_seq)
-                answer.code = wire.ANSWER_CODE_SUPERSEDED if control.if_seq else wire.ANSWER_CODE_DONE
-            channel.basic_publish("", properties.reply_to, answer.SerializeToString(), pika.BasicProperties(
-                type="drover.v1.Answer", content_type="application/x-protobuf",
-                correlation_id=properties.correlation_id))
+                answer.code = (
+                    wire.ANSWER_CODE_SUPERSEDED if control.if_seq else wire.ANSWER_CODE_DONE
+                )
+            channel.basic_publish(
+                "",
+                properties.reply_to,
+                answer.SerializeToString(),
+                pika.BasicProperties(
+                    type="drover.v1.Answer",
+                    content_type="application/x-protobuf",
+                    correlation_id=properties.correlation_id,
+                ),
+            )
             channel.basic_ack(method.delivery_tag)
 
         scheduler = client.Listener(self.c.client, answer, queue="drover.control")
         self.addCleanup(scheduler.stop)
         return self.drover("pause", "busy"), seen
 
-    def test_busy(self):
-        """A job that outruns its commands is steered, as long as it is in the turn that was seen."""
-        self.assertEqual(((0, "busy is paused\n", ""), [1, 2, 3, 0]), self.pause_unseen(turn=1))
+    def test_job_that_keeps_changing(self):
+        """A command repeats itself for a job that keeps changing, as long as the job stays in the
+        turn that the command has seen."""
+        self.assertEqual(
+            ((0, "busy is paused\n", ""), [1, 2, 3, 0]), self.pause_while_it_changes(turn=1)
+        )
 
-    def test_turned_meanwhile(self):
-        self.assertEqual(((6, "", "drover: refused: the job has been turned or changed meanwhile\n"), [1]),
-                         self.pause_unseen(turn=2))
+    def test_job_that_turned_meanwhile(self):
+        self.assertEqual(
+            ((6, "", "drover: refused: the job has been turned or changed meanwhile\n"), [1]),
+            self.pause_while_it_changes(turn=2),
+        )
 
     def test_unroutable(self):
-        """B1.F16 B14.F16: what finds no queue is said to have found none, and is good when it is said again."""
+        """B1.F16 B14.F16: a message that finds no queue is reported as such, and can be
+        repeated."""
         words = ("submit", "-", "--id", "again", "-o", "id")
         for queue, key, line, code in (
-            ("drover.submit", "submit", words, 0), ("drover.control", "control", ("cancel", "again"), 0),
-        ):  # fmt: skip
+            ("drover.submit", "submit", words, 0),
+            ("drover.control", "control", ("cancel", "again"), 0),
+        ):
             with self.subTest(queue):
                 self.c.client.call(lambda c, q=queue, k=key: c.queue_unbind(q, q, k))
                 body = WAITS if queue == "drover.submit" else None
@@ -221,20 +258,20 @@ class Cli(Case):
         self.assertEqual(2, code)
 
     def test_list(self):
-        """Every filter, paging, and each form of output."""
+        """Each filter, paging, and each form of output."""
         for i in range(5):
             labels = ["-l", f"n={i}", "-l", "site=a=b"] if i < 3 else []
-            self.good("submit", "--workflow", "order" if i % 2 else "order@1", "--id", f"o{i}",
+            self.run_well("submit", "--workflow", "order" if i % 2 else "order@1", "--id", f"o{i}",
                       "-o", "id", *labels)
-        self.good("submit", "-", "--id", "ended", "-o", "id", body=HELLO)
-        self.good("submit", "-", "--id", "undone", "-o", "id", body={**HELLO, **NO_STEPS})
-        self.good("submit", "-", "--id", "later", "--start-at", "+1h", "-o", "id", body=HELLO)
-        self.good("cancel", "o4")
-        self.c.client.reply(self.c.client.consume_step("hand"))  # one of o0 to o4, maybe o4's
-        self.assertEqual("ended SUCCEEDED\n", self.good("wait", "ended"))
+        self.run_well("submit", "-", "--id", "ended", "-o", "id", body=HELLO)
+        self.run_well("submit", "-", "--id", "undone", "-o", "id", body={**HELLO, **NO_STEPS})
+        self.run_well("submit", "-", "--id", "later", "--start-at", "+1h", "-o", "id", body=HELLO)
+        self.run_well("cancel", "o4")
+        self.c.client.reply(self.c.client.consume_step("hand"))  # for one of o0 to o4, possibly o4
+        self.assertEqual("ended SUCCEEDED\n", self.run_well("wait", "ended"))
 
         def ids(*words):
-            return self.good("list", "-o", "id", *words).split()
+            return self.run_well("list", "-o", "id", *words).split()
 
         everything = ["later", "undone", "ended", "o4", "o3", "o2", "o1", "o0"]
         self.assertEqual(everything, ids())
@@ -261,12 +298,14 @@ class Cli(Case):
         self.assertEqual(everything, sum(pages, []))
         self.assertEqual([3, 3, 2], [len(page) for page in pages])
 
-        self.assertEqual(everything, [job["jobId"] for job in json.loads(self.good("list", "-o", "json"))])
-        lines = [json.loads(line) for line in self.good("list", "-o", "jsonl").splitlines()]
+        self.assertEqual(
+            everything, [job["jobId"] for job in json.loads(self.run_well("list", "-o", "json"))]
+        )
+        lines = [json.loads(line) for line in self.run_well("list", "-o", "jsonl").splitlines()]
         self.assertEqual(everything, [job["jobId"] for job in lines])
         self.assertEqual({"n": "1", "site": "a=b"},
                          {label["name"]: label["value"] for label in lines[6]["labels"]})
-        table = self.good("list").splitlines()
+        table = self.run_well("list").splitlines()
         self.assertEqual("JOB WORKFLOW STATE STEPS CREATED FOR".split(), table[0].split())
         self.assertEqual("order@2", table[5].split()[1])
         self.assertNotIn("\033", "".join(table))
@@ -275,8 +314,9 @@ class Cli(Case):
         self.assertIn("after", err)
 
     def test_history(self):
-        """The events of a job, in the words of the store; --follow goes on to the end."""
-        self.good("submit", "-w", "order", "--id", "h", "-o", "id")
+        """The events of a job, in the words of the store; --follow goes on until the job has
+        ended."""
+        self.run_well("submit", "-w", "order", "--id", "h", "-o", "id")
         with subprocess.Popen(**self.command("history", "h", "--follow", "-o", "jsonl"),
                               stdout=subprocess.PIPE) as follower:
             self.c.client.reply(self.c.client.consume_step("hand"))
@@ -289,25 +329,25 @@ class Cli(Case):
             [f"{e['event']} {e.get('step', '')}".strip() for e in entries])
         self.assertEqual([str(i + 1) for i in range(6)], [e["seq"] for e in entries])
         self.assertEqual("SUCCEEDED", entries[-1]["detail"])
-        self.assertEqual(entries, json.loads(self.good("history", "h", "-o", "json")))
-        self.assertRegex(self.good("history", "h"), r"3  \S+Z  done reserve\n")
+        self.assertEqual(entries, json.loads(self.run_well("history", "h", "-o", "json")))
+        self.assertRegex(self.run_well("history", "h"), r"3  \S+Z  done reserve\n")
         self.assertEqual(5, self.drover("history", "nobody")[0])
 
     def test_watch_and_wait(self):
-        """Each outcome has its exit code; what is not over in time is 124."""
+        """Each outcome has an exit code; a job that has not ended in time gives 124."""
         fails = {"definition": {"steps": [{"name": "a", "actor": "hand", "retry":
                  {"maximumAttempts": 1}}]}}
-        self.good("submit", "-", "--id", "good", "-o", "id", body=HELLO)
+        self.run_well("submit", "-", "--id", "good", "-o", "id", body=HELLO)
         code, out, err = self.drover("watch", "good")
         self.assertEqual((0, ""), (code, err))
         self.assertIn("2 of 2", out)
-        self.good("submit", "-", "--id", "stopped", "-o", "id", body=fails)
+        self.run_well("submit", "-", "--id", "stopped", "-o", "id", body=fails)
         request = self.c.client.consume_step("hand")
         code, out, err = self.drover("wait", "stopped", "--timeout", A_WHILE)
         self.assertEqual((124, ""), (code, out))
         self.assertIn("timed out", err)
         self.assertEqual(124, self.drover("watch", "stopped", "--timeout", A_WHILE)[0])
-        self.good("cancel", "stopped")
+        self.run_well("cancel", "stopped")
         self.c.client.reply(request)
         code, out, err = self.drover("wait", "good", "stopped", "nobody")
         self.assertEqual((4, "good SUCCEEDED\nstopped CANCELLED\n"), (code, out))
@@ -317,16 +357,16 @@ class Cli(Case):
         self.assertEqual(5, self.drover("watch", "nobody")[0])
 
     def test_wrong_password(self):
-        """Nobody waits for it to become right: no --timeout."""
+        """The command fails at once, without --timeout."""
         self.url = self.url.replace(f":{self.rabbit.password}@", ":wrong@")
         for code, out, err in self.at_once("get x", "wait x", "watch x"):
             self.assertEqual((7, ""), (code, out))
             self.assertIn("refuses", err)
             self.assertNotIn("job", err)
 
-    def test_broker_goes(self):
-        """A job that was seen is followed on a new connection."""
-        self.good("submit", "-", "--id", "long", "-o", "id", body=WAITS)
+    def test_lost_connection(self):
+        """A job is followed on a new connection."""
+        self.run_well("submit", "-", "--id", "long", "-o", "id", body=WAITS)
         request = self.c.client.consume_step("hand")
         with subprocess.Popen(**self.command("watch", "long"), stdout=subprocess.PIPE) as watch:
             self.assertIn("SENT", watch.stdout.readline())
@@ -336,16 +376,18 @@ class Cli(Case):
         self.assertEqual(0, watch.returncode)
 
     def test_workflows(self):
-        self.assertEqual("order@1\norder@2\n", self.good("workflow", "list", "-o", "id"))
-        self.assertIn("DEFINITION", self.good("workflow", "list"))
-        shown = json.loads(self.good("workflow", "show", "order", "-o", "json"))
-        self.assertEqual(("order", 2), (shown["name"], shown["version"]))
-        self.assertEqual("order@1\n", self.good("workflow", "show", "order@1", "-o", "id"))
-        self.assertRegex(self.good("workflow", "show", "order"), r"charge +hand +charge .*reserve")
+        self.assertEqual("order@1\norder@2\n", self.run_well("workflow", "list", "-o", "id"))
+        self.assertIn("DEFINITION", self.run_well("workflow", "list"))
+        definition = json.loads(self.run_well("workflow", "show", "order", "-o", "json"))
+        self.assertEqual(("order", 2), (definition["name"], definition["version"]))
+        self.assertEqual("order@1\n", self.run_well("workflow", "show", "order@1", "-o", "id"))
+        self.assertRegex(
+            self.run_well("workflow", "show", "order"), r"charge +hand +charge .*reserve"
+        )
         code, _, err = self.drover("workflow", "show", "nothing-like-it")
         self.assertEqual(5, code)
         self.assertIn("registered", err)
-        out = self.good("workflow", "validate", str(self.workflows))
+        out = self.run_well("workflow", "validate", str(self.workflows))
         self.assertIn("order1.cfg: order@1, 2 steps\n", out)
         bad = self.directory / "bad.cfg"
         bad.write_text('name = "x";\nversion = 1;\nsteps = ( { nmae = "a"; } );\n')
@@ -356,28 +398,30 @@ class Cli(Case):
         self.assertIn("order@2", out)
 
     def test_progress(self):
-        """What run prints while it waits is no result, what watch prints is."""
+        """What run prints while it waits is not a result; what watch prints is."""
         code, out, err = self.drover("run", "-", "--id", "p", body=HELLO)
         self.assertEqual(0, code)
         self.assertRegex(out, r"\A\S+ 2 of 2 settled, SUCCEEDED after \S+\n\Z")
         self.assertRegex(err, r"\Ap CREATED, 2 steps\n(\+\S+ (greet|finish) [^\n]+\n)+\Z")
         code, seen, _ = self.drover("watch", "p")
         self.assertEqual(0, code)
-        self.assertRegex(seen, r"\A\+\S+ greet DONE\n\+\S+ finish DONE\n\S+ 2 of 2 settled, SUCCEEDED")
+        self.assertRegex(
+            seen, r"\A\+\S+ greet DONE\n\+\S+ finish DONE\n\S+ 2 of 2 settled, SUCCEEDED"
+        )
         for verb in ("run - --id p", "watch p"):
             for output in ("json", "jsonl"):
                 with self.subTest(verb, output=output):
                     code, out, err = self.drover(*verb.split(), "-o", output, body=HELLO)
                     self.assertEqual((0, "p ALREADY, 2 steps\n" if "run" in verb else ""),
                                      (code, err))
-                    said = [json.loads(line) for line in out.splitlines()]
-                    self.assertEqual({"p"}, {message["jobId"] for message in said})
-                    self.assertEqual("OUTCOME_SUCCEEDED", said[-1]["outcome"])
-                    self.assertEqual(1 if output == "json" else 3, len(said))
+                    printed = [json.loads(line) for line in out.splitlines()]
+                    self.assertEqual({"p"}, {message["jobId"] for message in printed})
+                    self.assertEqual("OUTCOME_SUCCEEDED", printed[-1]["outcome"])
+                    self.assertEqual(1 if output == "json" else 3, len(printed))
 
     def on_terminal(self, *words, act=None, body=None, results=None, **variables):
-        """Runs it on a terminal, but for stdout where @results is a pipe; act() is called when a step
-        runs. Returns exit code, what the terminal got, and what the pipe got."""
+        """Runs the program on a terminal; `results`: a pipe for stdout. Calls act() when a step
+        runs. Returns exit code, the terminal's text, and the pipe's."""
         command = self.command(*words)
         command["env"].update({"TERM": "xterm", **variables})
         given = self.directory / "given.json"
@@ -403,8 +447,8 @@ class Cli(Case):
         return process.returncode, seen.decode(), out
 
     def test_colours(self):
-        """On a terminal only, and not where they are not wanted."""
-        self.good("submit", "-", "--id", "t", "-o", "id", body={**HELLO, **NO_STEPS})
+        """Colours appear on a terminal only, and not if they are switched off."""
+        self.run_well("submit", "-", "--id", "t", "-o", "id", body={**HELLO, **NO_STEPS})
         self.assertIn("\033[", self.on_terminal("list")[1])
         self.assertNotIn("\033[", self.on_terminal("list", NO_COLOR="1")[1])
         self.assertNotIn("\033[", self.on_terminal("list", TERM="dumb")[1])
@@ -413,7 +457,7 @@ class Cli(Case):
         self.c.client.reply(self.c.client.consume_step("hand"))
 
     def screens(self, seen):
-        """What was on the screen, one after the other; each is drawn over the one before."""
+        """Returns the successive pictures on the terminal; each is drawn over the one before."""
         _, *rest = re.split(r"(?:\033\[(\d+)A)?\r\033\[J", seen)
         ups, screens = rest[::2], rest[1::2]
         self.assertIsNone(ups[0])
@@ -422,7 +466,7 @@ class Cli(Case):
         return screens
 
     def test_watch_redraws(self):
-        self.good("submit", "-", "--id", "w", "-o", "id", body=WAITS)
+        self.run_well("submit", "-", "--id", "w", "-o", "id", body=WAITS)
         code, seen, _ = self.on_terminal("watch", "w", act=self.answer)
         screens = self.screens(seen)
         self.assertEqual(0, code)
@@ -432,7 +476,8 @@ class Cli(Case):
         self.assertRegex(screens[-1], r"1 of 1 settled, SUCCEEDED after \S+\r\n\Z")
 
     def test_run_redraws(self):
-        """On stderr: its result may go elsewhere, or stands below on the same terminal."""
+        """The table is on stderr; the result may go elsewhere, or stands below it on the same
+        terminal."""
         code, seen, out = self.on_terminal(
             "run", "-", "--id", "r", body=WAITS, act=self.answer, results=subprocess.PIPE)
         screens = self.screens(seen)
@@ -447,7 +492,7 @@ class Cli(Case):
 
 # ---- Every command, and every exit code it has --------------------------------------------------
 #
-# Command lines, by command and exit code. What stands in none of these tables does not occur.
+# Command lines, by command and exit code. A code that is in none of these tables does not occur.
 
 ENDS = {
     "submit": {
@@ -486,7 +531,9 @@ ENDS = {
     "wait": {
         0: ["wait taken", "wait taken taken"],
         2: ["wait"],
-        3: ["wait FAILED", "wait COMPENSATION_FAILED", "wait KILLED", "wait taken FAILED CANCELLED"],
+        3: [
+            "wait FAILED", "wait COMPENSATION_FAILED", "wait KILLED", "wait taken FAILED CANCELLED",
+        ],
         4: ["wait CANCELLED", "wait COMPENSATED", "wait taken CANCELLED FAILED"],
         5: ["wait nobody", "wait nobody FAILED"],
     },
@@ -502,14 +549,33 @@ ENDS = {
         5: ["cancel nobody"],
         6: ["cancel taken"],
     },
-    "kill": {0: ["kill dies", "kill --where -l none=such"],
-             2: ["kill", "kill a b", "kill --where", "kill taken -p error", "kill taken --where -p error"],
-             5: ["kill nobody"], 6: ["kill taken"]},
-    "pause": {0: ["pause halts"], 2: ["pause", "pause a b"], 5: ["pause nobody"], 6: ["pause taken"]},
-    "resume": {0: ["resume goes"], 2: ["resume", "resume a b"], 5: ["resume nobody"],
-               6: ["resume taken"]},
-    "acknowledge": {0: ["acknowledge FAILED"], 2: ["acknowledge", "acknowledge a b"],
-                    5: ["acknowledge nobody"], 6: ["acknowledge taken"]},
+    "kill": {
+        0: ["kill dies", "kill --where -l none=such"],
+        2: [
+            "kill", "kill a b", "kill --where", "kill taken -p error",
+            "kill taken --where -p error",
+        ],
+        5: ["kill nobody"],
+        6: ["kill taken"],
+    },
+    "pause": {
+        0: ["pause halts"],
+        2: ["pause", "pause a b"],
+        5: ["pause nobody"],
+        6: ["pause taken"],
+    },
+    "resume": {
+        0: ["resume goes"],
+        2: ["resume", "resume a b"],
+        5: ["resume nobody"],
+        6: ["resume taken"],
+    },
+    "acknowledge": {
+        0: ["acknowledge FAILED"],
+        2: ["acknowledge", "acknowledge a b"],
+        5: ["acknowledge nobody"],
+        6: ["acknowledge taken"],
+    },
     "retry": {
         0: ["retry again"],
         1: ["retry FAILED nothing"],
@@ -569,8 +635,8 @@ ENDS = {
     },
 }
 
-# Of each command that asks the broker, a line that it can only answer: 7 where there is none, 124 where
-# no scheduler answers in time, 130 where it is interrupted while it waits for that.
+# For each command that asks the broker, a line that needs an answer: 7 without a broker, 124 if no
+# scheduler answers in time, 130 if the command is interrupted while it waits.
 ASKS = {
     "submit": "submit hello.json --id unanswered",
     "run": "run hello.json --id unanswered-too",
@@ -593,7 +659,8 @@ ASKS = {
     "workflow show": "workflow show order",
 }
 
-# Of each that goes on until a job has ended, a line with one that does not: 124 and 130 say so.
+# For each command that goes on until a job has ended, a line with a job that does not end: 124 and
+# 130.
 FOLLOWS = {
     "run": "run waits.json --id run-waits",
     "history": "history history-waits --follow",
@@ -603,7 +670,7 @@ FOLLOWS = {
 
 
 def wrong_lines(command):
-    """What is a wrong command line, or an error, of every command of a kind."""
+    """Returns the lines that are wrong, or fail, for each command of a kind."""
     asks = ASKS.get(command)
     return {
         1: [f"{asks} --config nowhere.cfg"] if asks else [],
@@ -613,7 +680,7 @@ def wrong_lines(command):
 
 class Exits(Case):
     def prepare(self):
-        """What the lines above name: files, and jobs."""
+        """Makes the files and jobs that the lines above name."""
         self.here = self.directory
         for name, content in {
             "hello": HELLO,
@@ -625,24 +692,32 @@ class Exits(Case):
             (self.here / f"{name}.json").write_text(json.dumps(content))
         (self.here / "two.json").write_text(2 * json.dumps(HELLO))
         outcomes = {
-            **{o: o for o in ("FAILED", "COMPENSATION_FAILED", "KILLED", "CANCELLED", "COMPENSATED")},
-            "again": "FAILED", "stated": "FAILED",
+            **{
+                o: o
+                for o in ("FAILED", "COMPENSATION_FAILED", "KILLED", "CANCELLED", "COMPENSATED")
+            },
+            "again": "FAILED",
+            "stated": "FAILED",
         }
-        waiting = ["waits", "turns", "dies", "halts", "goes", *(f"{command}-waits" for command in FOLLOWS)]
+        waiting = [
+            "waits", "turns", "dies", "halts", "goes", *(f"{command}-waits" for command in FOLLOWS),
+        ]
         for result in self.at_once(
                 *(f"run hello.json --id {job}" for job in ("taken", *outcomes)),
                 *(f"submit waits.json --id {job}" for job in waiting),
                 *(f"submit -w order@1 --id {job}" for job in ("moves", "ends"))):
             self.assertEqual(0, result[0], result)
-        self.good("kill", "ends")
-        for job, outcome in outcomes.items():  # as the records tell them
+        self.run_well("kill", "ends")
+        for job, outcome in outcomes.items():  # as the records would have them
             key = f"{self.c.store.partition(job)}job:{job}"
             phase = "PROCESSED" if outcome == "COMPENSATED" else "ERROR"
             attention = "ended 1 greet demo BAD" if outcome == "FAILED" else ""
-            self.c.store.redis.hset(key, mapping={"outcome": outcome, "phase": phase, "attention": attention})
+            self.c.store.redis.hset(
+                key, mapping={"outcome": outcome, "phase": phase, "attention": attention}
+            )
 
-    def judge(self, code, lines, says=""):
-        """Each of the lines ends with the code."""
+    def expect_code(self, code, lines, says=""):
+        """Expects that each of the lines ends with the code."""
         lines = list(lines)
         for line, (seen, _, err) in zip(lines, self.at_once(*lines)):
             with self.subTest(line, code=code):
@@ -650,8 +725,8 @@ class Exits(Case):
                 self.assertIn(says, err)
 
     @contextlib.contextmanager
-    def questions(self):
-        """What is asked of schedulers meanwhile: {job: {questions, by their ids}}."""
+    def collect_questions(self):
+        """Collects meanwhile the questions to schedulers: {job: {ids of questions}}."""
         asked = collections.defaultdict(set)
 
         def take(message, name):
@@ -674,8 +749,8 @@ class Exits(Case):
                 listener.stop()
 
     def interrupt(self, lines, ready, says):
-        """SIGINT for all of them when ready(what was asked)."""
-        with self.questions() as asked, contextlib.ExitStack() as stack:
+        """Interrupts all of the lines when ready(questions)."""
+        with self.collect_questions() as asked, contextlib.ExitStack() as stack:
             running = [stack.enter_context(subprocess.Popen(
                 **self.command(*line.split()), stdout=subprocess.PIPE, stderr=subprocess.PIPE))
                 for line in lines]
@@ -694,17 +769,21 @@ class Exits(Case):
         for code in sorted({code for codes in ENDS.values() for code in codes}):
             lines = [line for codes in ENDS.values() for line in codes.get(code, ())]
             wrong = [line for command in ENDS for line in wrong_lines(command).get(code, ())]
-            self.judge(code, lines + wrong, "drover: " if code == 2 else "")
+            self.expect_code(code, lines + wrong, "drover: " if code == 2 else "")
         nowhere = f"amqp://{servers.HOST}:{servers.free_ports(1)[0]}/"
-        self.judge(7, (f"{line} --url {nowhere} --timeout 1s" for line in ASKS.values()), "refused")
-        self.judge(124, (f"{line} --timeout {A_WHILE}" for line in FOLLOWS.values()), "has not ended")
-        self.interrupt(  # a second question comes when the first was answered
+        self.expect_code(
+            7, (f"{line} --url {nowhere} --timeout 1s" for line in ASKS.values()), "refused"
+        )
+        self.expect_code(
+            124, (f"{line} --timeout {A_WHILE}" for line in FOLLOWS.values()), "has not ended"
+        )
+        self.interrupt(  # a second question follows the answer to the first
             list(FOLLOWS.values()),
             lambda asked: all(len(asked[f"{command}-waits"]) >= 2 for command in FOLLOWS),
             lambda line: f"detached; job {line.split()[0]}-waits still runs")
         self.c.schedulers[0].pause()
         self.addCleanup(self.c.schedulers[0].resume)
-        self.judge(124, (f"{line} --timeout {A_WHILE}" for line in ASKS.values()),
+        self.expect_code(124, (f"{line} --timeout {A_WHILE}" for line in ASKS.values()),
                    "no scheduler has answered in time")
         self.interrupt(
             list(ASKS.values()),
@@ -713,12 +792,12 @@ class Exits(Case):
 
 
 class Alone(Command, unittest.TestCase):
-    """What needs no broker, or finds none."""
+    """Commands that need no broker, or find none."""
 
     url = f"amqp://{servers.HOST}:1/"
 
     def test_texts(self):
-        """What is made from the tables, and needs no broker."""
+        """Texts that are made from the tables of commands."""
         for words in (["help"], ["help", "workflow", "list"], ["list", "--help"], ["version"]):
             self.assertIn("drover", self.drover(*words)[1])
         completion = self.drover("completion", "bash")[1]
@@ -729,7 +808,9 @@ class Alone(Command, unittest.TestCase):
             "COMP_WORDS=(drover workflow show --js) COMP_CWORD=3; _drover; echo ${COMPREPLY[@]}\n"
             "COMP_WORDS=(drover get --da) COMP_CWORD=2; _drover; echo ${COMPREPLY[@]}\n")
         done = subprocess.run(["bash"], input=script, capture_output=True, text=True)
-        self.assertEqual(("error\nvalidate\nwatch wait\n\n--data\n", ""), (done.stdout, done.stderr))
+        self.assertEqual(
+            ("error\nvalidate\nwatch wait\n\n--data\n", ""), (done.stdout, done.stderr)
+        )
         for page in ("drover", "drover.cfg"):
             self.assertTrue(self.drover("manual", page)[1].startswith(f"{page}("))
         sample = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "sample.cfg"
@@ -741,20 +822,23 @@ class Alone(Command, unittest.TestCase):
         self.assertEqual(5, self.drover("manual", "nothing")[0])
 
     def test_table_of_exits(self):
-        """It has all commands and all codes that `drover help` tells of."""
-        overview = self.good("help")
+        """The table has all commands and codes that `drover help` names."""
+        overview = self.run_well("help")
         commands = re.findall(r"^  ([a-z-]+(?: [a-z]+)?)  ", overview, re.M)
         self.assertEqual(commands, list(ENDS))
         self.assertEqual(
-            commands, re.findall(r"^    '([a-z -]+)'\) options=", self.good("completion", "bash"), re.M))
-        help_of = {command: self.good("help", *command.split()) for command in commands}
+            commands,
+            re.findall(r"^    '([a-z -]+)'\) options=", self.run_well("completion", "bash"), re.M),
+        )
+        help_of = {command: self.run_well("help", *command.split()) for command in commands}
         self.assertEqual([c for c in commands if "--url" in help_of[c]], list(ASKS))
         codes = {int(code): text for code, text in re.findall(r"^  +(\d+)  (.*)$", overview, re.M)}
         used = {code for table in ENDS.values() for code in table} | {7, 124, 130}
         self.assertEqual(set(codes), used)
         endless = re.search(r"30s, but (.*) go on for ever", overview)[1].replace(" and", ",")
         self.assertEqual(
-            {*endless.split(", "), *(c for c in commands if "--follow" in help_of[c])}, set(FOLLOWS))
+            {*endless.split(", "), *(c for c in commands if "--follow" in help_of[c])}, set(FOLLOWS)
+        )
         for code in (3, 4):
             named = codes[code].partition(":")[0].split(", ")
             self.assertEqual(set(named), {c for c in commands if code in ENDS[c]})
@@ -764,24 +848,25 @@ class Alone(Command, unittest.TestCase):
                 self.assertTrue(lines, (command, code))
 
     def test_bad_url(self):
-        """On the command line it is a wrong command line, in the environment an error."""
+        """On the command line it is a usage error, in the environment a failure."""
         example = ", as in amqp://user@host:port/vhost"
         seen = ("others can see a password there: put it into DROVER_RABBITMQ__PASSWORD, or the "
                 "whole URL into DROVER_URL")
-        for url, reason in (("nonsense", "must begin with amqp://"), ("", "must begin with amqp://"),
-                            ("amqp://me:secret@h/", None),
-                            ("amqp://", "host is missing"),
-                            ("amqp://me:secret@h:x/", "port must be a number from 1 to 65535")):
+        for url, reason in (
+            ("nonsense", "must begin with amqp://"), ("", "must begin with amqp://"),
+            ("amqp://me:secret@h/", None), ("amqp://", "host is missing"),
+            ("amqp://me:secret@h:x/", "port must be a number from 1 to 65535"),
+        ):
             with self.subTest(url):
-                said = self.drover("get", "x", "--url", url, "--timeout", "1s")
+                printed = self.drover("get", "x", "--url", url, "--timeout", "1s")
                 why = f"{reason}{example}" if reason else seen
-                self.assertEqual((2, "", f"drover: --url: {why}\n"), said)
+                self.assertEqual((2, "", f"drover: --url: {why}\n"), printed)
         self.url = "nonsense"
-        said = self.drover("get", "x")
-        self.assertEqual((1, "", "drover: DROVER_URL: must begin with amqp://\n"), said)
+        printed = self.drover("get", "x")
+        self.assertEqual((1, "", "drover: DROVER_URL: must begin with amqp://\n"), printed)
 
     def test_no_broker(self):
-        """It says which address, and why; of the job it says nothing."""
+        """The error names the address and the reason, and says nothing of the job."""
         port = servers.free_ports(1)[0]
         self.url = f"amqp://guest:guest@{servers.HOST}:{port}/"
         lines = [f"{verb} --timeout 2s" for verb in ("get x", "wait x", "watch x", "list")]
@@ -793,10 +878,10 @@ class Alone(Command, unittest.TestCase):
 
 
 class Lists(cluster.TestCase):
-    """Pages over many partitions, and over many jobs that are not asked for."""
+    """Pages over many partitions, and over many jobs that do not match."""
 
     def preload(self, c, jobs):
-        """Puts (id, active, label) into the store by the function that a scheduler calls."""
+        """Stores jobs (id, active, label) with the function that a scheduler calls."""
         pipeline = c.store.redis.pipeline(transaction=False)
         for number, (job_id, active, label) in enumerate(jobs):
             pipeline.fcall(
@@ -809,10 +894,12 @@ class Lists(cluster.TestCase):
         return int(c.store.job(job_id)["created"])
 
     def pages(self, c, limit, **query):
-        """Ids page by page."""
+        """Returns the ids of each page."""
         found, after = [], ""
         while True:
-            answer = c.client.control("", list_jobs=wire.ListJobs(limit=limit, after=after, **query))
+            answer = c.client.control(
+                "", list_jobs=wire.ListJobs(limit=limit, after=after, **query)
+            )
             self.assertEqual(wire.ANSWER_CODE_DONE, answer.code)
             found.append([job.job_id for job in answer.jobs])
             after = answer.next
@@ -855,8 +942,8 @@ class Lists(cluster.TestCase):
                 self.assertEqual(expected(wanted), sum(pages, []))
                 self.assertLessEqual(max(map(len, pages)), limit)
 
-    def test_far_between(self):
-        """What is asked for stands behind thousands that are not: pages are short, and go on."""
+    def test_sparse_matches(self):
+        """The jobs that match stand behind thousands that do not: pages are short, and go on."""
         c = self.start(1)
         self.preload(c, [(f"old-{i}", False, "") for i in range(3)])
         self.preload(c, [(f"new-{i}", True, "") for i in range(4500)])

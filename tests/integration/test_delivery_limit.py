@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is delivered more often than a quorum queue of RabbitMQ 4 would have it by itself: nothing is lost, nothing is
-miscounted. The policy that lifts its limit of 20 stands in deploy/rabbitmq/definitions.json; tests have the same."""
+"""More deliveries of a message than a quorum queue of RabbitMQ 4 allows by itself: nothing is lost,
+and nothing is counted wrong. The policy that lifts its limit of 20 is in
+deploy/rabbitmq/definitions.json; tests set the same."""
 
 import pathlib
 import sys
@@ -17,7 +18,7 @@ TIMES = 25
 
 class DeliveryLimit(Case):
     def test_give_backs_of_one_request(self):
-        """An agent of another make gives it back, without having begun it, time and again."""
+        """A foreign agent gives the request back repeatedly, without having begun it."""
         c = self.begin(agents=0, actor="none")
         c.client.submit(wire.submit("job", [step("a")]))
 
@@ -33,10 +34,13 @@ class DeliveryLimit(Case):
         self.assertEqual((1, 0, 0), (request.attempt, request.failures, request.expiries))
         c.client.reply(request)
         self.end("job", wire.OUTCOME_SUCCEEDED)
-        self.assertEqual(["created", "dispatched", "done", "settled"], [entry[2] for entry in c.store.history("job")])
+        self.assertEqual(
+            ["created", "dispatched", "done", "settled"],
+            [entry[2] for entry in c.store.history("job")],
+        )
 
     def test_crashes_over_one_submit(self):
-        """Schedulers die with it before they have begun it, so that it is no poison."""
+        """Schedulers crash before they have begun the message, so it is no poison message."""
         c = self.begin(agents=0, actor="none", failpoints={})
         (scheduler,) = c.schedulers
         scheduler.fail("store.submit.before=crash")
@@ -49,7 +53,10 @@ class DeliveryLimit(Case):
         scheduler.start()
         c.client.reply(self.take())
         self.end("job", wire.OUTCOME_SUCCEEDED)
-        self.assertEqual(["created", "dispatched", "done", "settled"], [entry[2] for entry in c.store.history("job")])
+        self.assertEqual(
+            ["created", "dispatched", "done", "settled"],
+            [entry[2] for entry in c.store.history("job")],
+        )
         self.assertEqual((0, 1), (c.client.queue(c.client.DEAD)[0], len(c.client.receipts["job"])))
 
 

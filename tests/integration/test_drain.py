@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGTERM: what runs is finished, what was only fetched goes to somebody else, nothing is done twice,
-and every daemon ends with 0."""
+"""SIGTERM: runs are finished, requests that were only delivered go to other agents, nothing is done
+twice, and each daemon exits with 0."""
 
 import pathlib
 import signal
@@ -16,8 +16,10 @@ import wire
 
 class Drain(cluster.TestCase):
     def naps(self, seconds):
-        """An actor whose runs write down when they begin and end."""
-        script = f'echo "begin $DROVER_STEP" >>"$0"; sleep {seconds}; echo "end $DROVER_STEP" >>"$0"'
+        """Returns an actor whose runs note when they begin and end."""
+        script = (
+            f'echo "begin $DROVER_STEP" >>"$0"; sleep {seconds}; echo "end $DROVER_STEP" >>"$0"'
+        )
         self.log = self.directory / "naps"
         self.log.touch()
         command = ["/bin/sh", "-c", script, str(self.log)]
@@ -35,14 +37,14 @@ class Drain(cluster.TestCase):
         c.client.receipt("job")
 
     def once(self, c, job_id, steps):
-        """Done with exactly one dispatch, run and answer each."""
+        """Expects that the job is done with exactly one dispatch, run and answer for each step."""
         event = c.client.settled(job_id)
         self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
         self.assertEqual(steps, c.dispatches(job_id))
         self.assertEqual(steps, len(c.store.events(job_id, "done")))
 
     def test_agent(self):
-        """Eight naps on two agents of two slots each; one is stopped while it runs two."""
+        """Eight naps on two agents with two slots each; one agent is stopped while it runs two."""
         c = self.cluster(agents=2, settings=self.settings(1.5, slots=2))
         self.job_of_naps(c, 8)
         servers.wait_for(lambda: len(self.begun()) == 4, "four naps to begin")
@@ -53,7 +55,7 @@ class Drain(cluster.TestCase):
         self.assertEqual(self.begun(), self.begun("end"))
 
     def test_last_agent(self):
-        """What runs is finished, what nobody took stays in its queue until there is somebody."""
+        """The agent finishes its run; other requests stay in the queue until there is an agent."""
         c = self.cluster(settings=self.settings(0.8, slots=1))
         self.job_of_naps(c, 3)
         servers.wait_for(lambda: len(self.begun()) == 1, "a nap to begin")
@@ -66,9 +68,11 @@ class Drain(cluster.TestCase):
         self.assertEqual(3, len(self.begun()))
 
     def test_second_signal(self):
-        """Whoever presses Ctrl-C while it stops does not wait, and no program is left behind."""
+        """A second signal ends the agent at once, and no program is left behind."""
         pid_file = self.directory / "pid"
-        command = ["/bin/sh", "-c", 'echo $$ >"$0.new"; mv "$0.new" "$0"; exec sleep 600', str(pid_file)]
+        command = [
+            "/bin/sh", "-c", 'echo $$ >"$0.new"; mv "$0.new" "$0"; exec sleep 600', str(pid_file),
+        ]
         nap = {"name": "nap", "handler": "exec", "actions": [{"name": "*", "command": command}]}
         c = self.cluster(settings={"agent": {"agent": {"actors": [cluster.BUILTIN, nap]}}})
         c.client.submit(wire.submit("job", [wire.step("s", "nap")]))
@@ -84,7 +88,7 @@ class Drain(cluster.TestCase):
         servers.wait_for(lambda: not program.exists(), "the program to be gone")
 
     def test_scheduler(self):
-        """Schedulers are stopped in turn under load; between them they lose nothing."""
+        """Schedulers are stopped in turn under load, and nothing is lost."""
         c = self.cluster(schedulers=2)
         jobs = [f"job-{i}" for i in range(60)]
         for job_id in jobs:
@@ -102,7 +106,7 @@ class Drain(cluster.TestCase):
         c.await_idle()
 
     def test_without_servers(self):
-        """A daemon that never reached its broker and store ends as well."""
+        """A daemon that never reached its broker and store stops as well."""
         c = self.cluster()
         nowhere = {"rabbitmq": {"port": servers.free_ports(1)[0]}}
         for daemon in (

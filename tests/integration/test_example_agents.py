@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agents of examples/ keep the rules of docs/PROTOCOL.md, in each language. What is in Node is
-skipped where npm is not there or reaches no registry."""
+"""The agents of examples/ keep the rules of docs/PROTOCOL.md, in each language. The tests of Node
+are skipped if npm is missing or reaches no registry."""
 
 import pathlib
 import sys
@@ -14,7 +14,7 @@ import tap
 import wire
 
 
-# What an agent's run() is replaced by: what it does for an attempt stands in Python and in Node.
+# Replacements for an agent's run(), in Python and in Node.
 FAILS_ONCE = {
     "python": """\
 def run(request):
@@ -31,7 +31,7 @@ async function run ({ attempt, idempotencyKey }) {
 }
 """,
 }
-# The first attempt is done when nobody waits for it any more.
+# The first attempt ends after its lease.
 LATE_ONCE = {
     "python": """\
 def run(request):
@@ -78,10 +78,16 @@ class Agents(examples.TestCase):
     def setUp(self):
         super().setUp()
         self.replies, self.requests = [], []
-        ways = [(f"drover.reply.{language}", "") for language in examples.AGENTS] + [("drover.tasks", "node")]
-        for exchange, key in ways:
+        bindings = [(f"drover.reply.{language}", "") for language in examples.AGENTS] + [
+            ("drover.tasks", "node")
+        ]
+        for exchange, key in bindings:
             if not key:  # as a scheduler declares it before the first request
-                self.client.call(lambda channel, name=exchange: channel.exchange_declare(name, "fanout", durable=True))
+                self.client.call(
+                    lambda channel, name=exchange: channel.exchange_declare(
+                        name, "fanout", durable=True
+                    )
+                )
             listener = client.Listener(self.client, self.on_message, exchange=exchange, keys=(key,))
             self.addCleanup(listener.stop)
 
@@ -93,7 +99,7 @@ class Agents(examples.TestCase):
         channel.basic_ack(method.delivery_tag)
 
     def one(self, job, actor, **fields):
-        """A job of one step."""
+        """Submits a job of one step."""
         self.client.submit(wire.submit(job, [wire.step("only", actor=actor, **fields)]))
 
     def succeeded(self, job):
@@ -101,8 +107,9 @@ class Agents(examples.TestCase):
         self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
         return event.results[0].payload.data if event.results else None
 
-    def waits(self, language):
-        """An agent whose steps begin and then wait for go(); begun() are the jobs."""
+    def waiting_agent(self, language):
+        """Starts an agent whose steps begin, and then wait for the file go; the file begun has the
+        jobs."""
         self.begun, self.go = self.directory / "begun", self.directory / "go"
         self.begun.touch()
         handler = WAITS[language].format(begun=str(self.begun), go=str(self.go))
@@ -115,47 +122,49 @@ class Agents(examples.TestCase):
 
         return servers.wait_for(lines, f"{count} steps to begin")
 
-    def leaves(self, program):
-        """As an operator would have it: nothing is left unacknowledged."""
+    def stop_agent(self, program):
+        """Stops an agent as an operator would: no request is left unacknowledged."""
         program.terminate()
         self.assertEqual((0, ""), program.end())
 
     def await_queue(self, actor, requests):
-        """So many requests and no agent: the broker has noticed that the one there was is gone."""
+        """Waits until the broker has so many requests and no agent."""
         queue = f"drover.task.{actor}"
         servers.wait_for(lambda: self.client.queue(queue)[1] == 0, "no consumer")
         self.assertEqual((requests, 0), self.client.queue(queue))
 
     @examples.each_language
     def each_starts_before_its_queue(self, language):
-        """It waits until a scheduler has made the queue, and is told of no type; it can be ended meanwhile, too."""
+        """The agent waits until a scheduler has made the queue, whatever its type. It can be
+        stopped meanwhile, too."""
         ended = self.start_agent(language, queue=False)
-        waits = self.start_agent(language, queue=False)
+        waiting_agent = self.start_agent(language, queue=False)
         servers.wait_for(lambda: len(self.connections()) > 2, "the agents to connect")
-        self.leaves(ended)
-        self.assertTrue(waits.alive(), waits.text())
+        self.stop_agent(ended)
+        self.assertTrue(waiting_agent.alive(), waiting_agent.text())
         self.one("job", language)
         self.succeeded("job")
-        self.leaves(waits)
+        self.stop_agent(waiting_agent)
 
     @examples.each_language
     def each_fails_then_succeeds(self, language):
-        """An error is transient and says why; every attempt has the same key."""
+        """An error is transient and has a message; each attempt has the same key."""
         program = self.start_agent(language, FAILS_ONCE[language])
         self.one("job", language, retry=wire.Policy(initial_interval_ms=100))
         self.assertEqual(b"job/only/1", self.succeeded("job"))
         servers.wait_for(lambda: len(self.replies) == 2, "two replies")
         self.assertIn("grün is not ready", self.replies[0].error.message)
         self.assertEqual(wire.VERDICT_UNSPECIFIED, self.replies[0].error.verdict)
-        self.leaves(program)
+        self.stop_agent(program)
 
     @examples.each_language
     def each_late(self, language):
-        """What is done after the lease is not sent, and its request is acknowledged."""
+        """The result of work that ends after the lease is not sent, and the request is
+        acknowledged."""
         program = self.start_agent(language, LATE_ONCE[language])
         self.one("job", language, lock_ms=500, wait_ms=2000)
         self.assertEqual(b"in time", self.succeeded("job"))
-        self.leaves(program)
+        self.stop_agent(program)
         self.await_queue(language, 0)
         self.c.await_idle()
         self.assertEqual({(wire.STATE_ACTIVE, b"in time")},
@@ -164,7 +173,8 @@ class Agents(examples.TestCase):
 
     @examples.each_language
     def each_malformed(self, language):
-        """It goes to drover.dead as it came, never back, and the good among the bad are done."""
+        """A malformed message goes to drover.dead unchanged, and is not given back; good requests
+        among bad ones are done."""
         self.make_queue(language)
         self.one("good", language)
         good = self.client.consume_step(language)
@@ -182,13 +192,13 @@ class Agents(examples.TestCase):
             reason, letter = self.client.dead_letter()
             self.assertEqual(("MALFORMED", body), (reason, letter))
         self.assertEqual(b", " + language.encode(), self.succeeded("good"))
-        self.leaves(program)
+        self.stop_agent(program)
         self.await_queue(language, 0)
         self.assertEqual((0, 0), self.client.queue(self.client.DEAD))
 
     @examples.each_language
     def each_taking_back(self, language):
-        """Refused for good: their steps have no revert."""
+        """Undos are refused for good, because the steps of these agents have no revert."""
         self.make_queue(language)
         self.one("job", language)
         request = self.client.consume_step(language)
@@ -200,8 +210,8 @@ class Agents(examples.TestCase):
         self.assertEqual(wire.STATE_UNSPECIFIED, self.replies[0].achieved)
 
     def test_copy_node(self):
-        """Of a request that is at work the copy is not begun; both are acknowledged."""
-        program = self.waits("node")
+        """A copy of a request that is being worked on is not begun; both are acknowledged."""
+        program = self.waiting_agent("node")
         self.one("job", "node")
         self.await_begun(1)
         servers.wait_for(lambda: self.requests, "its request")
@@ -212,13 +222,14 @@ class Agents(examples.TestCase):
         self.succeeded("job")
         self.succeeded("other")
         self.assertEqual(["job", "other"], self.begun.read_text().splitlines())
-        self.leaves(program)
+        self.stop_agent(program)
         self.await_queue("node", 0)
 
     @examples.each_language
     def each_ends_when_told(self, language):
-        """It takes no more than it can begin; told to end it finishes that and leaves the rest."""
-        program = self.waits(language)
+        """The agent takes no more than it can begin; asked to end, it finishes these and leaves the
+        others."""
+        program = self.waiting_agent(language)
         prefetch = {"python": 1, "node": 10}[language]
         jobs = [f"job-{i}" for i in range(prefetch + 2)]
         for job in jobs:
@@ -227,7 +238,7 @@ class Agents(examples.TestCase):
         queue = f"drover.task.{language}"
         servers.wait_for(lambda: self.client.queue(queue)[0] == 2, "two requests to be left")
         program.terminate()
-        if language == "node":  # it stops consuming first, and says so to the broker
+        if language == "node":  # it cancels its consumer first
             servers.wait_for(lambda: self.client.queue(queue)[1] == 0, "no consumer")
         self.assertTrue(program.alive())
         self.go.touch()
@@ -243,17 +254,17 @@ class Agents(examples.TestCase):
 
     @examples.each_language
     def each_connection_lost(self, language):
-        """It ends, and says why; the next one gets the very same request."""
+        """The agent ends, with the reason; the next one gets the same request."""
         others = self.connections()
-        program = self.waits(language)
+        program = self.waiting_agent(language)
         self.one("job", language)
         self.await_begun(1)
         self.cut_off(others)
-        code, said = program.end()
-        self.assertEqual(1, code, said)
-        self.assertIn("RabbitMQ", said)
-        self.assertNotIn("Traceback", said)
-        self.assertNotIn("    at ", said)
+        code, output = program.end()
+        self.assertEqual(1, code, output)
+        self.assertIn("RabbitMQ", output)
+        self.assertNotIn("Traceback", output)
+        self.assertNotIn("    at ", output)
         self.start_agent(language)
         self.succeeded("job")
         self.assertEqual(1, self.c.dispatches("job"))

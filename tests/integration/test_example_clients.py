@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clients of examples/ keep the rules of docs/PROTOCOL.md, in each language. What is in Node is
-skipped where npm is not there or reaches no registry."""
+"""The clients of examples/ keep the rules of docs/PROTOCOL.md, in each language. The tests of Node
+are skipped if npm is missing or reaches no registry."""
 
 import pathlib
 import sys
@@ -12,7 +12,7 @@ import servers
 import tap
 import wire
 
-# Seconds between two tries to be heard are fewer here than where nobody waits for a test.
+# Fewer seconds between two publishes of a client than in real use.
 OFTEN = {
     "python": ("inactivity_timeout=5", "inactivity_timeout=0.5"),
     "node": ("setInterval(again, 5000)", "setInterval(again, 500)"),
@@ -24,26 +24,29 @@ class Clients(examples.TestCase):
     """The rules for clients."""
 
     def take_and_reply(self, actor):
-        self.client.reply(self.client.consume_step(actor), result=wire.payload(b"done", "text/plain"))
+        self.client.reply(
+            self.client.consume_step(actor), result=wire.payload(b"done", "text/plain")
+        )
 
     def ended(self, program, code, *words):
-        """A client's exit code, and what it must have said."""
-        found, said = program.end()
-        self.assertEqual(code, found, said)
+        """Expects a client's exit code, and a text in its output."""
+        found, output = program.end()
+        self.assertEqual(code, found, output)
         for word in words:
-            self.assertIn(word, said)
+            self.assertIn(word, output)
         for word in ("Traceback", "    at "):
-            self.assertNotIn(word, said)
+            self.assertNotIn(word, output)
 
     @examples.each_language
     def each_twice(self, language):
-        """The same again waits for the same job, also when it is over; other words are a conflict."""
+        """A repeated Submit waits for the same job, even if it has ended; another one is a
+        conflict."""
         first = self.submit(language, "job", "grüß Gott", "hand")
         self.client.until(lambda: self.c.store.job("job"), "the job")
         second = self.submit(language, "job", "grüß Gott", "hand")
         servers.wait_for(lambda: "ALREADY" in second.text(), "a second Receipt")
         self.ended(self.submit(language, "job", "other", "hand"), 6, "CONFLICT")
-        first.kill()  # what is still to be told has moved to the second
+        first.kill()  # messages that are still to come go to the second client
         request = self.client.consume_step("hand")
         self.assertEqual("grüß Gott".encode(), request.input.data)
         self.client.reply(request, result=wire.payload("süß".encode(), "text/plain; charset=utf-8"))
@@ -68,7 +71,7 @@ class Clients(examples.TestCase):
 
     @examples.each_language
     def each_repeats(self, language):
-        """A Submit that got lost is sent again, the same, until there is a Receipt."""
+        """A Submit that got lost is sent again unchanged, until there is a Receipt."""
         scheduler = self.c.schedulers[0]
         scheduler.stop()
         often = examples.with_change(examples.CLIENTS[language], *OFTEN[language], self.directory)

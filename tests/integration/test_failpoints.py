@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every failpoint that `drover failpoints` lists fires, and every task does what it says."""
+"""Each failpoint that `drover failpoints` lists fires, and each task does what it says."""
 
 import datetime
 import pathlib
@@ -15,8 +15,8 @@ import servers
 import tap
 import wire
 
-# Who gets to each, in the one workload of test_every_point. A new one needs a line here, and where
-# that workload does not get to it, something that does.
+# The role that reaches each point in the workload of test_every_point. A new point needs a line
+# here and, if that workload does not reach it, a test that does.
 POINTS = {
     "store.define": "scheduler",
     "store.drive": "scheduler",
@@ -65,29 +65,29 @@ QUICK = {"supervisor": {"supervisor": {"sweep": "1s"}}}
 
 
 def listed():
-    """All there are, as the command lists them."""
+    """Returns all failpoints that the command lists."""
     out = subprocess.run([DROVER, "failpoints"], capture_output=True, text=True, check=True).stdout
     return [line.split()[0] for line in out.splitlines()]
 
 
 def boundary(point):
-    """A point without before and after."""
+    """Returns a point without before and after."""
     return point.removesuffix(".before").removesuffix(".after")
 
 
 def one(job_id, **fields):
-    """A job of one step."""
+    """Returns a job of one step."""
     return wire.submit(job_id, [wire.step("a", **fields)])
 
 
 def short(job_id):
-    """Its lease is soon over."""
+    """Returns a job with a short lease."""
     return one(job_id, lock_ms=1000, wait_ms=1000)
 
 
 class Every(cluster.TestCase):
     def workload(self, c):
-        """Something of everything."""
+        """A bit of everything."""
         beating = wire.step("beating", action="sleep", heartbeat_ms=300)
         beating.arguments.CopyFrom(wire.payload(b"1000", "application/json"))
         failing = wire.step("failing", action="fail", after=["beating"])
@@ -105,7 +105,9 @@ class Every(cluster.TestCase):
 
     def test_every_point(self):
         points = listed()
-        self.assertEqual(sorted({boundary(p) for p in points}), sorted(POINTS), "POINTS is complete")
+        self.assertEqual(
+            sorted({boundary(p) for p in points}), sorted(POINTS), "POINTS is complete"
+        )
         spec = "\n".join(f"{point}=print" for point in points)
         roles = ("scheduler", "agent", "supervisor")
         c = self.cluster(settings=QUICK, failpoints=dict.fromkeys(roles, spec))
@@ -130,7 +132,7 @@ class Tasks(cluster.TestCase):
         return [entry[2] for entry in c.store.history(submit.job_id)]
 
     def test_crash(self):
-        """Between store and publish: its successor repeats what was recorded."""
+        """A crash between store and publish: the next incarnation sends again what was recorded."""
         c = self.cluster(failpoints={})
         (scheduler,) = c.schedulers
         scheduler.fail("store.submit.after=crash")
@@ -154,7 +156,7 @@ class Tasks(cluster.TestCase):
         c.client.settled("job")
 
     def test_return(self):
-        """A call that is not made, and an answer that is lost: both are made again."""
+        """A call that is not made, and an answer that is lost: both calls are repeated."""
         c = self.cluster(failpoints={})
         (scheduler,) = c.schedulers
         scheduler.fail("store.submit.before=2*return\nstore.record.after=2*return")
@@ -164,7 +166,7 @@ class Tasks(cluster.TestCase):
         self.assertEqual(2, scheduler.hits("store.record.after"))
 
     def test_refused(self):
-        """A publish that the broker seems to refuse is made again; a program that cannot be started
+        """A publish that the broker seems to refuse is repeated; a program that cannot be started
         is a failure."""
         c = self.cluster(failpoints={})
         c.agents[0].fail("publish.reply.before=1*return\nexec=1*return")
@@ -173,7 +175,7 @@ class Tasks(cluster.TestCase):
         self.assertEqual(1, c.agents[0].hits("publish.reply.before"))
 
     def test_drop(self):
-        """A request that is lost costs its lease, and counts for nothing."""
+        """A lost request costs its lease, and is not counted."""
         c = self.cluster(failpoints={})
         c.schedulers[0].fail("publish.request.before=1*drop")
         events = self.job(c, short("job"))
@@ -191,7 +193,7 @@ class Tasks(cluster.TestCase):
         self.assertEqual(1, events.count("done"))
 
     def test_payload(self):
-        """Only the job that is named."""
+        """Only for the job that is named."""
         c = self.cluster(failpoints={})
         c.agents[0].fail("run.before=crash@poison")
         self.job(c, one("innocent"))
@@ -201,7 +203,7 @@ class Tasks(cluster.TestCase):
         c.client.settled("poison")
 
     def test_pause(self):
-        """Until the file changes; SIGTERM has to wait for it as well."""
+        """Until the file changes; SIGTERM must wait for it as well."""
         c = self.cluster(failpoints={})
         c.agents[0].fail("run.before=pause")
         c.client.submit(one("job"))
@@ -214,7 +216,7 @@ class Tasks(cluster.TestCase):
         c.client.settled("job")
 
     def test_sleep(self):
-        """Past the lease: the run is another one's by then."""
+        """A pause beyond the lease: another agent has the run by then."""
         c = self.cluster(failpoints={})
         c.agents[0].fail("publish.reply.before=1*sleep(3s)")
         events = self.job(c, short("job"))
@@ -222,7 +224,7 @@ class Tasks(cluster.TestCase):
         self.assertEqual(1, events.count("done"))
 
     def test_clock(self):
-        """Nothing that an agent does hangs on what time it is."""
+        """Nothing that an agent does depends on the time of day."""
         c = self.cluster(failpoints={})
         c.agents[0].fail("run.before=1*clock(+600s)")
         events = self.job(c, one("job"))
@@ -233,7 +235,7 @@ class Tasks(cluster.TestCase):
         self.assertGreater(at.timestamp() - time.time(), 500)
 
     def test_wrong(self):
-        """A file that is wrong changes nothing; a process does not begin with one."""
+        """A wrong file changes nothing; a process does not start with one."""
         c = self.cluster(failpoints={"agent": "run.before=print"})
         (agent,) = c.agents
         agent.fail("run.before=explode")
@@ -249,7 +251,7 @@ class Tasks(cluster.TestCase):
 
 class Forbidden(cluster.TestCase):
     def test_not_allowed(self):
-        """Without DROVER_FAILPOINTS_ALLOW=1 the others are not heeded."""
+        """Without DROVER_FAILPOINTS_ALLOW=1 the other variables are ignored."""
         done = subprocess.run(
             [wire.BUILD / "agent" / "drover-agent", "--check-config"],
             env={"DROVER_FAILPOINTS": "config.load=crash", "DROVER_FAILPOINTS_ALLOW": "yes"},

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""drover get, list, why and history --from-store: what the store has, while the broker is stopped."""
+"""drover get, list, why and history --from-store: what the store has, while the broker is
+stopped."""
 
 import json
 import pathlib
@@ -14,7 +15,7 @@ import servers
 import tap
 import wire
 
-MOVING = {"now", "updated", "seq"}  # what another look finds otherwise
+CHANGING = {"now", "updated", "seq"}  # fields that differ between two calls
 
 
 class FromStore(cluster.TestCase):
@@ -29,24 +30,27 @@ class FromStore(cluster.TestCase):
         self.assertNotRegex(done.stderr, cluster.SANITIZER)
         return done.returncode, done.stdout, done.stderr
 
-    def good(self, *words):
+    def run_well(self, *words):
         code, out, err = self.drover(*words)
         self.assertEqual((0, ""), (code, err), words)
         return out
 
-    def steady(self, text):
+    def without_changing_fields(self, text):
         value = json.loads(text)
         jobs = value if isinstance(value, list) else [value]
-        return [{k: v for k, v in job.items() if k not in MOVING} for job in jobs]
+        return [{k: v for k, v in job.items() if k not in CHANGING} for job in jobs]
 
     def prepare(self):
-        """Jobs at all that can be told of: labels, input, results, errors, progress, a hold, thousands of steps."""
+        """Submits jobs with all that can be shown: labels, input, results, errors, progress, a
+        hold, thousands of steps."""
         c = self.c = self.cluster(supervisors=0)
         label = [wire.Label(name="site", value="hh"), wire.Label(name="of", value="this")]
         c.client.submit(wire.submit("done", wire.chain(3, action="echo"), labels=label,
                                     input=wire.payload(b'{"a": 1}', "application/json")))
         c.client.settled("done")
-        c.client.submit(wire.submit("flies", [wire.step("a", "hand"), wire.step("b", "hand", after=["a"])]))
+        c.client.submit(
+            wire.submit("flies", [wire.step("a", "hand"), wire.step("b", "hand", after=["a"])])
+        )
         request = c.client.consume_step("hand")
         c.client.publish("drover.replies", "reply", wire.Replies(progress=[wire.Progress(
             job_id="flies", step="a", token=request.token, fraction=0.5, note="half of it")]))
@@ -57,38 +61,58 @@ class FromStore(cluster.TestCase):
             **{"class": "NO"}, message="never", details="at all\n", verdict=wire.VERDICT_PERMANENT))
         c.client.until(lambda: c.store.steps("parked")[0][2] == "P", "the step to park")
         c.client.control("parked", pause=wire.Pause(), by="me@here", reason="to look")
-        c.client.submit(wire.submit("wide", wire.fan(1500), start_at=int(time.time() + 30 * 86400) * 1000))
+        c.client.submit(
+            wire.submit("wide", wire.fan(1500), start_at=int(time.time() + 30 * 86400) * 1000)
+        )
         c.client.receipt("wide")
         return ["done", "flies", "parked", "wide"]
 
     def test_while_the_broker_is_stopped(self):
-        """The same as schedulers tell; then without a broker. A cancel says so, and changes nothing."""
+        """The output equals that of schedulers, without a broker. A cancel says so, and changes
+        nothing."""
         jobs = self.prepare()
-        asked = {job: self.steady(self.good("get", job, "--data", "-o", "json")) for job in jobs}
+        asked = {
+            job: self.without_changing_fields(self.run_well("get", job, "--data", "-o", "json"))
+            for job in jobs
+        }
         lists = [(), ("-p", "processing"), ("-l", "site=hh"), ("-n", "2")]
-        listed = {words: self.steady(self.good("list", "-o", "json", *words)) if "-n" not in words else
-                  self.drover("list", "-o", "json", *words) for words in lists}
+        listed = {
+            words: self.without_changing_fields(self.run_well("list", "-o", "json", *words))
+            if "-n" not in words
+            else self.drover("list", "-o", "json", *words)
+            for words in lists
+        }
         before = {job: self.c.store.job_at_rest(job) for job in jobs}
-        histories = {job: self.good("history", job) for job in jobs}
+        histories = {job: self.run_well("history", job) for job in jobs}
         self.rabbit.stop()
         for job in jobs:
-            self.assertEqual(histories[job], self.good("history", job, "--from-store"))
-        self.assertEqual(histories["done"], self.good("history", "done", "--from-store", "--follow"))
-        self.assertEqual("done ENDED: has ended: SUCCEEDED\n", self.good("why", "done", "--from-store"))
-        self.assertRegex(self.good("why", "flies", "--from-store"),
+            self.assertEqual(histories[job], self.run_well("history", job, "--from-store"))
+        self.assertEqual(
+            histories["done"], self.run_well("history", "done", "--from-store", "--follow")
+        )
+        self.assertEqual(
+            "done ENDED: has ended: SUCCEEDED\n", self.run_well("why", "done", "--from-store")
+        )
+        self.assertRegex(self.run_well("why", "flies", "--from-store"),
                          r"\na +LEASED +leased until \S+Z, half of it\nb +WAITS +waits for `a`\n")
-        self.assertIn("parked HELD: held by me@here since", self.good("why", "parked", "--from-store"))
+        self.assertIn(
+            "parked HELD: held by me@here since", self.run_well("why", "parked", "--from-store")
+        )
         for job in jobs:
-            self.assertEqual(asked[job], self.steady(
-                self.good("get", job, "--data", "-o", "json", "--from-store")))
+            self.assertEqual(asked[job], self.without_changing_fields(
+                self.run_well("get", job, "--data", "-o", "json", "--from-store")))
         for words in lists[:3]:
-            self.assertEqual(listed[words], self.steady(
-                self.good("list", "-o", "json", "--from-store", *words)))
+            self.assertEqual(listed[words], self.without_changing_fields(
+                self.run_well("list", "-o", "json", "--from-store", *words)))
         code, out, err = self.drover("list", "-o", "json", "--from-store", "-n", "2")
-        self.assertEqual((0, self.steady(listed["-n", "2"][1]), listed["-n", "2"][2]),
-                         (code, self.steady(out), err))
+        self.assertEqual(
+            (0, self.without_changing_fields(listed["-n", "2"][1]), listed["-n", "2"][2]),
+            (code, self.without_changing_fields(out), err),
+        )
         after = err.split()[-1]
-        self.assertEqual(2, len(self.good("list", "-o", "id", "--from-store", "--after", after).split()))
+        self.assertEqual(
+            2, len(self.run_well("list", "-o", "id", "--from-store", "--after", after).split())
+        )
         for command in ("get", "why", "history"):
             self.assertEqual(5, self.drover(command, "nobody", "--from-store")[0], command)
         self.assertEqual(1, self.drover("list", "--from-store", "--after", "nowhere")[0])
@@ -99,7 +123,7 @@ class FromStore(cluster.TestCase):
         self.c.await_ready()
 
     def test_refused(self):
-        """No Redis, no Drover in it, another build of the functions: told, with what to do."""
+        """No Redis, no Drover in it, another build of the functions: the error says what to do."""
         self.c = self.cluster(agents=0, supervisors=0)
         port = str(servers.free_ports(1)[0])
         code, _, err = self.drover("get", "x", "--from-store", DROVER_REDIS__PORT=port)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of the store, called one by one: rules that show only in an order of calls which processes
-seldom come to. With DROVER_SIMULATED=build/tests/sim/simulated-redis the simulator's Redis is called."""
+"""Calls the store functions one by one, in orders of calls that processes seldom produce. With
+DROVER_SIMULATED=build/tests/sim/simulated-redis it calls the simulator's Redis."""
 
 import collections
 import contextlib
@@ -25,19 +25,24 @@ LIBRARY = (wire.ROOT / "common" / "store" / "drover.lua").read_text()
 KEYS = "drover:{p0}:"
 NONCES = [f"{n:016x}" for n in range(1, 10)]
 JOB = "one"
-# What a step goes by: a lease, one attempt and one death, then it is parked for good.
-BEATING = "3600000 0 300 1 1 1 1 1 0 -1 PP|"
+# The terms of a step, in the order of terms() in drover.lua: a lease, one attempt and one expiry,
+# then the step is parked for good.
+HEARTBEATS = "3600000 0 300 1 1 1 1 1 0 -1 PP|"
 SHORT = "1 1 0 1 1 1 1 1 0 -1 PP|"
 LONG = "60000 60000 0 1 1 1 1 1 0 -1 PP|"
-FAILS = "60000 60000 0 1 1 1 1 1 0 -1 FP|"  # for good: so does the job
-UNDOES = "60000 60000 0 1 1 1 1 1 0 -1 CP|"  # and the job goes back
-CAPPED = "60000 60000 0 10 1000 20 9 9 0 -1 PP|"  # waits 10 ms, then a thousand times that, at most 20 ms
-TRIED = "60000 60000 0 1 1 1 1 1 0 600000 PP|"  # parked after one failure, and tried again each ten minutes
-DIES = "20000 20000 0 1 1 1 1 1 0 600000 PP|"  # the same, of a lease that a test may end
-LIVES = "20000 20000 0 1 1 1 1 9 0 600000 PP|"  # and of more deaths than one
-JOB_KEYS = re.compile(r":(job:|data:|hist:|l:\d)")  # of a job alone, and of labels that no other has
-FAR = 10**14  # a time that no test sees
-BUDGET = 250  # steps that a call touches
+FAILS = "60000 60000 0 1 1 1 1 1 0 -1 FP|"  # a permanent failure fails the step, and the job
+COMPENSATES = "60000 60000 0 1 1 1 1 1 0 -1 CP|"  # a permanent failure turns the job
+# backs off 10 ms, then a thousand times that, at most 20 ms
+BACKS_OFF = "60000 60000 0 10 1000 20 9 9 0 -1 PP|"
+# parked after one failure, and tried again each ten minutes
+PARKS_FOR_A_TIME = "60000 60000 0 1 1 1 1 1 0 600000 PP|"
+# the same, with a lease that a test can let pass
+ONE_EXPIRY = "20000 20000 0 1 1 1 1 1 0 600000 PP|"
+NINE_EXPIRIES = "20000 20000 0 1 1 1 1 9 0 600000 PP|"  # the same, with nine expiries
+# keys of one job, and of labels that no other job has
+JOB_KEYS = re.compile(r":(job:|data:|hist:|l:\d)")
+FAR = 10**14  # a time that no test reaches
+BUDGET = 250  # steps that one call may touch
 DATA_MAX = 2**26  # bytes of input and results of a job
 
 
@@ -56,17 +61,23 @@ def simulated_redis():
             yield redis.Redis(unix_socket_path=f"{folder}/socket", decode_responses=True)
             process.terminate()
 
-# What a scheduler reads of a notice: definition, steps, data, tries, and how it ended.
-NOTICE = r"^FOUND \S* \d{1,5} .*  ?\d (ALERT|KILLED|SUCCEEDED|COMPENSATED|FAILED|CANCELLED) [A-Z]+ \d{1,10} \d+ \d{1,5} "
+
+# What a scheduler reads of a notification: definition, steps, data, tries, and how the turn ended.
+NOTIFICATION = (
+    r"^FOUND \S* \d{1,5} .*  ?\d (ALERT|KILLED|SUCCEEDED|COMPENSATED|FAILED|CANCELLED) "
+    r"[A-Z]+ \d{1,10} \d+ \d{1,5} "
+)
+
 
 def an_error(message):
     """An encoded Error with details."""
-    return shown(message) + "\x1a\x03log"
+    return without_details(message) + "\x1a\x03log"
 
 
-def shown(message):
-    """The same without them, where it says nothing else."""
+def without_details(message):
+    """The same Error without its details, as the store passes it on."""
     return f"\x0a\x03BAD\x12{chr(len(message))}{message}"
+
 
 class Functions(unittest.TestCase):
     @classmethod
@@ -74,7 +85,9 @@ class Functions(unittest.TestCase):
         cls.redis = cls.enterClassContext(simulated_redis() if SIMULATED else real_redis())
         clock = "call('TIME')\n  return "
         assert LIBRARY.count(clock) == 1
-        cls.redis.function_load(LIBRARY.replace(clock, f"{clock}(call('GET', 'skew') or 0) + "), replace=True)
+        cls.redis.function_load(
+            LIBRARY.replace(clock, f"{clock}(call('GET', 'skew') or 0) + "), replace=True
+        )
 
     def setUp(self):
         self.redis.flushall()
@@ -82,11 +95,13 @@ class Functions(unittest.TestCase):
     def call(self, name, *arguments):
         return self.redis.fcall(f"drover1_{name}", 1, KEYS, *arguments)
 
-    def define(self, name, *steps, after=None, take=None, revert="", on_deadline="P", tries=1, interval=0, coefficient=2,
-               expected=0, complete_within=0, names=None, actors=None, revert_actor=""):
-        """A definition of steps with these terms; `after`: a step -> the one before it; `take`: a step -> those
-        whose results it takes. What they are taken back by, if they are, is the same for all. Without names and
-        actors: as builds before 36 have stored it."""
+    def define(
+        self, name, *steps, after=None, take=None, revert="", on_deadline="P", tries=1, interval=0,
+        coefficient=2, expected=0, complete_within=0, names=None, actors=None, revert_actor="",
+    ):
+        """Stores a definition of steps with these terms. after: maps a step to the one before it.
+        take: maps a step to those whose results it gets. revert: the terms of the undo, the same
+        for all steps. Without names and actors the definition is as builds before 36 stored it."""
         after, take = after or {}, take or {}
         roots = [str(i) for i in range(len(steps)) if i not in after]
         lines = ["r", f"0 0 0 0 0 0 0 0 0 0 PP||0 {len(roots)} 00|||{' '.join(roots)}"]
@@ -96,54 +111,78 @@ class Functions(unittest.TestCase):
             taken = " ".join(map(str, take.get(i, [])))
             named = (f"|{names[i]}" if names else "") + (f"|{actors[i]}" if actors else "")
             back = f"{revert}|{revert_actor}" if revert_actor else revert
-            lines += [str(i), f"{terms}|{counts}|{taken}|{after.get(i, '')}|{' '.join(next_)}{named}", f"v{i}", back]
+            lines += [
+                str(i), f"{terms}|{counts}|{taken}|{after.get(i, '')}|{' '.join(next_)}{named}",
+                f"v{i}", back,
+            ]
             lines += [f"x{names[i]}", i] if names else []
-        self.assertEqual("DEFINED", self.call(
-            "define", name, "", 0, len(steps), "", 1, 0, "job",
-            f"{on_deadline} {tries} {expected} {interval} {coefficient} {complete_within}", *lines)[0])
+        self.assertEqual(
+            "DEFINED",
+            self.call(
+                "define", name, "", 0, len(steps), "", 1, 0, "job",
+                f"{on_deadline} {tries} {expected} {interval} {coefficient} {complete_within}",
+                *lines,
+            )[0],
+        )
 
-    def submit_call(self, digest="d", start_at=0, complete_by=0, reply_to="", labels="", owner="", definition="d", job=JOB,
-                    limits=(0, 0, 0), data=(), events="job"):
-        """The answer. @owner: who has submitted it, and whose a job of this id must be."""
-        return self.call("submit", job, digest, definition, "", 0, NONCES[0], "me", "A", start_at, complete_by, events, 0,
-                         reply_to, "", labels, owner, *limits, *data, "submitter", owner)
+    def submit_call(
+        self, digest="d", start_at=0, complete_by=0, reply_to="", labels="", owner="",
+        definition="d", job=JOB, limits=(0, 0, 0), data=(), events="job",
+    ):
+        """Returns the answer of submit. owner: who submits the job; a job that exists must have
+        this owner."""
+        return self.call(
+            "submit", job, digest, definition, "", 0, NONCES[0], "me", "A", start_at, complete_by,
+            events, 0, reply_to, "", labels, owner, *limits, *data, "submitter", owner,
+        )
 
     def submit(self, *steps, start_at=0, complete_by=0, labels="", **definition):
-        """A job of these steps, which do not depend on each other; all of them are out."""
+        """Submits a job of these steps. Unless `after` says otherwise they do not depend on each
+        other, and all of them are in flight."""
         self.define("d", *steps, **definition)
-        self.assertEqual("CREATED", self.submit_call(start_at=start_at, complete_by=complete_by, labels=labels)[0])
+        self.assertEqual(
+            "CREATED",
+            self.submit_call(start_at=start_at, complete_by=complete_by, labels=labels)[0],
+        )
         for _ in range(len(steps) // BUDGET):
             self.drive()
         if not start_at and not definition.get("after"):
             self.assertEqual(["R"] * len(steps), [self.step(i)[2] for i in range(len(steps))])
 
-    def reply(self, kind, token, result="", job=JOB, redelivered=0, retry_after=0, step="", actor="", error="",
-              class_="", agent=""):
+    def reply(
+        self, kind, token, result="", job=JOB, redelivered=0, retry_after=0, step="", actor="",
+        error="", class_="", agent="",
+    ):
         nonce = NONCES[3] if redelivered else NONCES[1]
-        return self.call("record", "me", kind, job, token, redelivered, nonce, 0, result, error, class_, retry_after, "",
-                         step, actor, agent)
+        return self.call(
+            "record", "me", kind, job, token, redelivered, nonce, 0, result, error, class_,
+            retry_after, "", step, actor, agent,
+        )
 
     def record(self, kind, i=0, result="", error="", class_="", agent=""):
-        """Of the request that is out."""
+        """Records a reply to the request of step i that is in flight."""
         answer = self.reply(kind, self.step(i)[5], result, error=error, class_=class_, agent=agent)
         self.assertEqual("RECORDED", answer[0])
         return answer
 
     def steer(self, command, *arguments, command_id="", issued_at=0, owner="", most=0, said="-"):
-        """The answer, and why it was refused. @most: bytes that the owner may take."""
-        answer = self.call("steer", JOB, command, command_id, issued_at, 0, said, "me", NONCES[2], 0, "", owner, most,
-                           *arguments)
+        """Returns the code of the answer, and the reason if the command was refused. most: the
+        bytes that the jobs of the owner may take."""
+        answer = self.call(
+            "steer", JOB, command, command_id, issued_at, 0, said, "me", NONCES[2], 0, "", owner,
+            most, *arguments,
+        )
         return answer[0] if answer[-2] == "-" else (answer[0], answer[-2])
 
     def alerts(self, answer):
-        """What its alerts are about."""
+        """Returns the reasons of the alerts in an answer."""
         *_, n, _ = map(int, answer[2].split())
         return [words.split()[2] for words in answer[3:3 + n]]
 
     def forget_all(self):
-        """Jobs that have ended, once what they owe is told."""
-        for owed in self.index("owed"):
-            self.call("settle_owed", *owed.split())
+        """Forgets jobs that have ended, after their notifications are confirmed."""
+        for entry in self.index("owed"):
+            self.call("settle_owed", *entry.split())
         self.call("forget", 0, 10)
 
     def retry_all(self):
@@ -160,7 +199,8 @@ class Functions(unittest.TestCase):
         return self.redis.hmget(f"{KEYS}job:{JOB}", fields)
 
     def step(self, i):
-        """current asked state turn attempt token until failures expiries waiting unstarted [since forward]"""
+        """Returns: current asked state turn attempt token until failures expiries waiting unstarted
+        [since forward]"""
         return self.redis.hget(f"{KEYS}job:{JOB}", i).split()
 
     def history(self):
@@ -169,89 +209,101 @@ class Functions(unittest.TestCase):
     def events(self):
         return [entry.split()[2] for entry in self.history()]
 
-    def noted(self, event):
-        """What stands behind it, each time."""
+    def entries_after(self, event):
+        """Returns what follows the event in the history, for each time it is there."""
         return [entry.split()[3:] for entry in self.history() if entry.split()[2] == event]
 
     def index(self, name):
         return self.redis.zrange(f"{KEYS}{name}", 0, -1)
 
-    def expire(self, *look):
-        """now, head of due, more, back; how many jobs, each with its steps; how many notices, each"""
-        return self.call(*look, "expire", 0, 9, 0, 0, 1, 0, 0, 0)
+    def expire(self, *dry_run):
+        """Returns: now, head of due, more, back; the number of jobs, each with its steps; the
+        number of notifications, each."""
+        return self.call(*dry_run, "expire", 0, 9, 0, 0, 1, 0, 0, 0)
 
-    def await_mark(self, i):
-        """Its lease ends, or its timer strikes, and that is noticed; what follows is not seen to."""
-        servers.wait_for(lambda: self.expire() and self.step(i)[2] == "M", "the step to be marked")
+    def await_named(self, i):
+        """Waits until LockedUntil or the timer of the step has passed and `expire` has named the
+        step. Nothing is driven."""
+        servers.wait_for(lambda: self.expire() and self.step(i)[2] == "M", "the step to be named")
 
     def taken(self, i):
-        """An agent has the request; should its lease end, that is a death."""
+        """Stores as evidence that an agent has the request; if its lease ends now, that is an
+        expiry."""
         self.assertEqual(["TAKEN"], self.call("taken", JOB, self.step(i)[5]))
 
-    def die(self, i):
+    def expire_begun(self, i):
         self.taken(i)
-        self.await_mark(i)
+        self.await_named(i)
         self.assertEqual("1", self.step(i)[8])
 
-    if not SIMULATED:  # which has no FUNCTION LIST
+    if not SIMULATED:  # it has no FUNCTION LIST
 
-        def test_a_full_store_refuses_what_is_new(self):
+        def test_a_full_store_refuses_new_jobs(self):
             ((_, _, _, _, _, functions),) = self.redis.function_list(library="drover1")
-            flags = {function[1].removeprefix("drover1_"): set(function[5]) for function in functions}
+            flags = {
+                function[1].removeprefix("drover1_"): set(function[5]) for function in functions
+            }
             refused = {name for name in flags if not flags[name] & {"allow-oom", "no-writes"}}
             self.assertEqual({"define", "submit"}, refused)
 
-    def test_no_queue_took_it(self):
-        """Nobody can have begun it ..."""
+    def test_unroutable_request(self):
+        """No agent can have begun it."""
         self.submit(LONG)
         self.record("X")
         self.assertEqual(("D", "B"), (self.step(0)[0], self.step(0)[2]))
         self.assertIn("unroutable", self.events())
 
-    def test_no_queue_took_one_copy(self):
-        """... unless it was sent once more: that one may have found a queue."""
+    def test_unroutable_copy_of_a_request(self):
+        """If the request was sent once more, that copy may have found a queue."""
         self.submit(LONG)
         self.call("drive", JOB, NONCES[1], "me", 1, 0)
         self.record("X")
         self.assertEqual("U", self.step(0)[0])
         self.assertNotIn("unroutable", self.events())
 
-    def test_the_broker_refused_it(self):
-        """It answers for nothing; that it has nothing it does not say."""
+    def test_refused_publish(self):
+        """A broker that refuses a publish does not say that no queue has it."""
         self.submit(LONG)
         self.record("K")
         self.assertEqual("U", self.step(0)[0])
         self.assertNotIn("unroutable", self.events())
 
-    def test_retry_all_of_what_is_about_to_be_parked(self):
-        """It died too often, and whoever is to park it has not come to that."""
+    def test_retry_all_of_a_step_due_to_be_parked(self):
+        """The step has used up its expiries, and no call has parked it yet."""
         self.submit(SHORT)
-        self.die(0)
+        self.expire_begun(0)
         self.assertEqual("DONE", self.retry_all())
         self.assertEqual(["0", "0"], self.step(0)[7:9])
 
-    def test_retry_all_before_its_walk_has_come_by(self):
-        """What is due by then begins at once, and anew: one that was parked, one that is about to be."""
-        parked, dead, tried = BUDGET, BUDGET + 1, BUDGET + 2
-        self.submit(*["3600000 60000 0 1 1 1 1 1 0 -1 PP|"] * BUDGET, TRIED, DIES, CAPPED)
+    def test_retry_all_before_the_walk_reaches_a_step(self):
+        """Three steps whose timers have passed begin before the walk reaches them. The one that was
+        parked, and the one that is about to be, begin anew; the one that backs off does not."""
+        parked, expired, tried = BUDGET, BUDGET + 1, BUDGET + 2
+        self.submit(
+            *["3600000 60000 0 1 1 1 1 1 0 -1 PP|"] * BUDGET, PARKS_FOR_A_TIME, ONE_EXPIRY,
+            BACKS_OFF,
+        )
         self.record("T", parked)
         self.record("T", tried)
         self.assertEqual(["P", "B"], [self.step(i)[2] for i in (parked, tried)])
-        self.taken(dead)
+        self.taken(expired)
         self.redis.set("skew", 700000)
-        for i in (parked, dead, tried):
-            self.await_mark(i)
+        for i in (parked, expired, tried):
+            self.await_named(i)
         self.assertEqual("DONE", self.retry_all())
         self.assertEqual([f"y:{BUDGET}"], self.job("cursor"))
-        self.drive(parked, dead, tried)
+        self.drive(parked, expired, tried)
         self.assertEqual([["R", "0", "0"], ["R", "0", "0"], ["R", "1", "0"]],
-                         [[self.step(i)[2], *self.step(i)[7:9]] for i in (parked, dead, tried)])
-        self.assertEqual([str(parked)], [e.split()[3] for e in self.history() if e.split()[2] == "parked"])
+                         [[self.step(i)[2], *self.step(i)[7:9]] for i in (parked, expired, tried)])
+        self.assertEqual(
+            [str(parked)], [e.split()[3] for e in self.history() if e.split()[2] == "parked"]
+        )
 
-    def test_retry_all_of_what_the_end_laid_down(self):
-        """A parked step waits for nothing once its job has ended; brought back, it begins anew."""
+    def test_retry_all_of_steps_whose_timers_the_end_cancelled(self):
+        """The end of a job cancels the timer of a parked step. Retry of all steps begins the step
+        anew."""
         self.submit(SHORT, FAILS)
-        self.die(0)
+        self.expire_begun(0)
         self.call("drive", JOB, NONCES[1], "me", 0, 0)
         self.assertEqual("P", self.step(0)[2])
         self.record("P", 1)
@@ -260,9 +312,9 @@ class Functions(unittest.TestCase):
         for i in range(2):
             self.assertEqual(["R", "0", "0"], [self.step(i)[2], *self.step(i)[7:9]])
 
-    def test_retry_all_of_what_failed_for_good_and_the_end_laid_down(self):
-        """It was parked before its tries were used up."""
-        self.submit(CAPPED, FAILS)
+    def test_retry_all_of_a_permanent_failure_after_the_end(self):
+        """It was parked by a permanent error, before it had used up its tries."""
+        self.submit(BACKS_OFF, FAILS)
         self.record("P")
         self.assertEqual(["P", "1"], [self.step(0)[2], self.step(0)[7]])
         self.record("P", 1)
@@ -270,37 +322,39 @@ class Functions(unittest.TestCase):
         self.assertEqual("DONE", self.retry_all())
         self.assertEqual(["R", "0"], [self.step(0)[2], self.step(0)[7]])
 
-    def test_the_wait_has_a_cap(self):
-        self.submit(CAPPED)
+    def test_backoff_has_a_maximum(self):
+        self.submit(BACKS_OFF)
         for wait in (10, 20):
             self.record("T")
             self.assertEqual("B", self.step(0)[2])
             failed = self.redis.lindex(f"{KEYS}hist:{JOB}", -1).split()
             self.assertEqual("failed", failed[2])
             self.assertEqual(wait, int(self.step(0)[6]) - int(failed[1]))
-            self.await_mark(0)
+            self.await_named(0)
             self.call("drive", JOB, NONCES[3], "me", 0, 0)
 
-    def test_retry_of_one_begins_it_anew(self):
+    def test_retry_of_one_step_resets_its_failures(self):
         self.submit(LONG)
         self.record("T")
         self.assertEqual(["P", "1"], [self.step(0)[2], self.step(0)[7]])
         self.assertEqual("DONE", self.steer("retry", "", 0))
         self.assertEqual(["R", "0"], [self.step(0)[2], self.step(0)[7]])
 
-    def test_other_arguments_for_what_may_have_begun(self):
+    def test_new_arguments_for_an_unknown_step_are_refused(self):
         self.submit(LONG)
         self.record("T")
         self.assertEqual(["U", "P"], [self.step(0)[0], self.step(0)[2]])
         self.assertEqual(("WRONG_STATE", "UNKNOWN"), self.steer("retry", "other arguments", 0))
         self.assertNotIn("edited", self.events())
 
-    def test_deadline_of_what_is_paused(self):
-        """The hold stays a person's."""
+    def test_deadline_of_a_paused_job(self):
+        """A deadline does not replace the hold of a person."""
         self.submit(LONG, complete_within=1)
         self.assertEqual("DONE", self.steer("pause"))
-        servers.wait_for(lambda: self.call("drive", JOB, NONCES[1], "me", 0) and self.job("late") == ["2"],
-                         "the deadline")
+        servers.wait_for(
+            lambda: self.call("drive", JOB, NONCES[1], "me", 0) and self.job("late") == ["2"],
+            "the deadline",
+        )
         self.assertEqual(["paused"], self.job("hold"))
         self.assertEqual(1, self.events().count("held"))
         self.assertEqual("overdue", self.events()[-1])
@@ -311,8 +365,9 @@ class Functions(unittest.TestCase):
         self.assertEqual("DONE", self.steer("pause"))
         self.assertEqual([""], self.needs())
 
-    def test_turned_before_its_time(self):
-        """Back at once, because nothing was begun; forward again not before its time."""
+    def test_turn_before_start_at(self):
+        """The job goes back at once, because nothing was begun, and forward again not before
+        start_at."""
         self.submit(LONG, start_at=FAR)
         self.assertEqual("DONE", self.steer("disable"))
         self.assertEqual(["COMPENSATED", "0"], self.job("outcome", "open"))
@@ -321,7 +376,8 @@ class Functions(unittest.TestCase):
         self.assertNotIn("dispatched", self.events())
 
     def test_orders_of_commands(self):
-        """A command that turns the job overtakes the earlier ones of its kind, a Retry only Retries."""
+        """A command that turns the job supersedes earlier ones of that kind; a Retry supersedes
+        only Retries."""
         self.submit(LONG)
         self.assertEqual("UNCHANGED", self.steer("retry", "", issued_at=4000))
         self.assertIn("SUPERSEDED", self.steer("retry", "", issued_at=3000))
@@ -329,29 +385,31 @@ class Functions(unittest.TestCase):
         self.assertIn("SUPERSEDED", self.steer("enable", issued_at=1000))
         self.assertEqual(["D"], self.job("desired"))
 
-    def test_resume_of_what_nothing_holds(self):
+    def test_resume_of_a_job_without_a_hold(self):
         self.submit(LONG)
         self.assertEqual("UNCHANGED", self.steer("resume"))
         self.assertNotIn("resumed", self.events())
 
     def test_tries_of_a_job(self):
-        """Taken back after a failure it goes forward again, as often as its definition says."""
-        self.submit(UNDOES, tries=2)
+        """A job that was taken back after a failure goes forward again, as often as its definition
+        says."""
+        self.submit(COMPENSATES, tries=2)
         self.record("P")
         self.assertEqual(["R", "3"], [self.step(0)[2], self.step(0)[3]])
         self.record("P")
         self.assertEqual(["COMPENSATED", "FAILURE", "4"], self.job("outcome", "reason", "turn"))
 
-    def test_command_again(self):
-        """It is answered as before, whatever has become of the job meanwhile."""
+    def test_repeated_command(self):
+        """It gets the same answer as before, whatever has happened to the job meanwhile."""
         self.submit(LONG)
         self.assertEqual("DONE", self.steer("pause", command_id="one"))
         self.assertEqual("DONE", self.steer("resume"))
         self.assertEqual("DONE", self.steer("pause", command_id="one"))
         self.assertEqual([""], self.job("hold"))
 
-    def test_what_an_undo_takes_back(self):
-        """The turn of its last do: the one in which its arguments were changed."""
+    def test_forward_turn_of_an_undo(self):
+        """An undo names the turn of the last forward action. New arguments give that a turn of its
+        own."""
         self.submit(LONG, LONG, after={1: 0})
         self.steer("disable")
         self.record("A")
@@ -361,17 +419,18 @@ class Functions(unittest.TestCase):
         self.record("A")
         self.assertEqual(["3", "4"], [self.step(0)[12], self.step(1)[12]])
 
-    def test_notice_of_a_turn_that_is_past(self):
+    def test_notification_of_an_earlier_turn(self):
         self.submit(LONG)
         self.steer("disable")
         self.record("A")
-        (owed,) = self.index("owed")
+        (entry,) = self.index("owed")
         self.assertEqual("DONE", self.steer("enable"))
         self.assertEqual([""], self.job("outcome"))
-        self.assertIn("COMPENSATED", self.call("inspect", "notice", *owed.split(), 1000))
+        self.assertIn("COMPENSATED", self.call("inspect", "notice", *entry.split(), 1000))
 
     def test_compensation_failed(self):
-        """Once nothing more can be undone, and not before; then there is no way forward."""
+        """The turn ends once nothing more can be undone, and not before; the job cannot go forward
+        then."""
         self.submit(LONG, LONG, revert=FAILS)
         self.record("A", 0)
         self.record("A", 1)
@@ -385,8 +444,9 @@ class Functions(unittest.TestCase):
     def migrate(self, name, n, *changed, gone=0):
         return self.steer("migrate", name, n, "", gone, *changed)
 
-    def test_migrated(self):
-        """All is counted anew, and the old definition, which nobody uses any more, is gone."""
+    def test_migrate(self):
+        """All steps are counted anew. The old definition is deleted because no job uses it any
+        more."""
         self.submit(LONG)
         self.define("e", LONG, LONG)
         self.assertEqual("DONE", self.migrate("e", 2))
@@ -395,35 +455,37 @@ class Functions(unittest.TestCase):
         self.assertEqual(0, self.redis.exists(f"{KEYS}def:d"))
         self.assertEqual("1", self.redis.hget(f"{KEYS}def:e", "refs"))
 
-    def test_migrated_while_it_is_looked_at(self):
-        """A look that goes in pieces stands behind the last step of what the job gets: it begins anew."""
+    def test_migrate_during_a_scan(self):
+        """The position of a scan in pieces lies behind the last step of the new definition: the
+        scan begins anew."""
         self.submit(SHORT, *[LONG] * BUDGET, after={BUDGET: 1})
         self.define("e", SHORT, *[LONG] * (BUDGET - 1))
-        self.await_mark(0)
+        self.await_named(0)
         self.assertEqual(str(BUDGET), self.job("scan")[0].split()[0])
         self.assertEqual("DONE", self.migrate("e", BUDGET, BUDGET, gone=1))
         self.expire()
         self.assertEqual([""], self.job("scan"))
 
-    def test_looked_at_past_its_last_step(self):
-        """An earlier build left that so. The job is looked at anew; and what a look had not seen is not passed
-        over where the job gets more steps."""
+    def test_scan_position_past_the_last_step(self):
+        """An earlier build left such a position: the scan begins anew. Steps that it has not seen
+        are not passed over when the job gets more steps."""
         self.submit(SHORT)
         self.redis.hset(f"{KEYS}job:{JOB}", "scan", f"1 {FAR}")
-        self.await_mark(0)
+        self.await_named(0)
         self.assertEqual([""], self.job("scan"))
         self.redis.hset(f"{KEYS}job:{JOB}", "scan", f"1 {FAR}")
         self.define("e", SHORT, LONG)
         self.assertEqual("DONE", self.migrate("e", 2))
         self.assertEqual([""], self.job("scan"))
 
-    def test_migrate_what_has_begun(self):
+    def test_migrate_a_step_in_flight(self):
         self.submit(LONG)
         self.define("e", SHORT)
         self.assertIn("WRONG_STATE", self.migrate("e", 1, 0))
 
-    def test_migrate_away_what_was_sent(self):
-        """It came back; an agent may have had it all the same. It may change, but not be left out."""
+    def test_migrate_without_a_step_that_was_sent(self):
+        """The request came back, but an agent may have had it: the step may change, but not be left
+        out."""
         self.submit(LONG, LONG)
         self.define("e", LONG)
         self.record("N", 1)
@@ -432,8 +494,9 @@ class Functions(unittest.TestCase):
         self.define("f", LONG, SHORT)
         self.assertEqual("DONE", self.migrate("f", 2, 1))
 
-    def test_migrate_what_a_person_has_done(self):
-        """Nobody took it, so that it was done by hand: it is done, whatever another version says."""
+    def test_migrate_a_resolved_step(self):
+        """No agent had the request, so a person did the work and resolved the step. It stays done,
+        whatever the other version says."""
         self.submit(LONG, LONG, after={1: 0})
         self.record("X")
         self.assertEqual("DONE", self.steer("resolve", 0, "A", ""))
@@ -441,8 +504,9 @@ class Functions(unittest.TestCase):
         self.assertEqual(("WRONG_STATE", "BEGUN"), self.migrate("e", 2, 0))
         self.assertEqual("A", self.step(0)[0])
 
-    def test_migrate_what_had_failed(self):
-        """For good, as it could not be sent: it has not begun, and is not among those that failed any more."""
+    def test_migrate_a_failed_step(self):
+        """The step failed for good because it could not be sent. It has not begun, and leaves the
+        list of failed steps."""
         self.submit(FAILS, LONG)
         self.record("P", 1)
         self.record("L", 0)
@@ -455,8 +519,8 @@ class Functions(unittest.TestCase):
         self.record("A", 1)
         self.assertEqual(["SUCCEEDED"], self.job("outcome"))
 
-    def test_migrate_what_was_given_arguments(self):
-        """They were for what the step was before, and are not counted any more."""
+    def test_migrate_a_step_with_new_arguments(self):
+        """The arguments were for the step as it was before; their bytes do not count any more."""
         self.submit(LONG, LONG, after={1: 0})
         self.assertEqual("DONE", self.steer("retry", "better", 1))
         self.assertEqual(["6"], self.job("bytes"))
@@ -465,32 +529,33 @@ class Functions(unittest.TestCase):
         self.assertEqual(["0"], self.job("bytes"))
         self.assertIsNone(self.redis.hget(f"{KEYS}data:{JOB}", "a1"))
 
-    def test_too_large_to_be_sent(self):
-        """Nobody has had it: there is nothing to take back, and the job goes back without it ..."""
-        self.submit(LONG, UNDOES, after={1: 0}, revert=LONG)
+    def test_request_too_large(self):
+        """No agent has had the request: there is nothing to undo, and the job goes back without the
+        step."""
+        self.submit(LONG, COMPENSATES, after={1: 0}, revert=LONG)
         self.record("A")
         self.record("L", 1)
         self.assertEqual(["D", "W"], self.step(1)[0:3:2])
         self.assertEqual(["D", "R"], [self.step(0)[1], self.step(0)[2]])
 
-    def test_too_large_to_be_resent(self):
-        """... but where another scheduler has sent it ..."""
+    def test_request_too_large_when_sent_again(self):
+        """If another scheduler has sent the request the step is UNKNOWN."""
         self.submit(LONG)
         self.call("drive", JOB, NONCES[1], "me", 1, 0)
         self.record("L")
         self.assertEqual(["U", "P"], self.step(0)[0:3:2])
 
-    def test_too_large_to_be_sent_once_more(self):
-        """... or an attempt before may have done it."""
-        self.submit(CAPPED)
+    def test_request_too_large_at_a_later_attempt(self):
+        """If an earlier attempt may have taken effect the step is UNKNOWN."""
+        self.submit(BACKS_OFF)
         self.record("T")
-        self.await_mark(0)
+        self.await_named(0)
         self.drive(0)
         self.record("L")
         self.assertEqual(["U", "P"], self.step(0)[0:3:2])
 
-    def test_an_undo_too_large_that_nobody_wants(self):
-        """The job has turned by then: the step is where it goes."""
+    def test_undo_too_large_after_a_turn(self):
+        """The job has turned meanwhile, so the step is where the job wants it."""
         self.submit(LONG, LONG, after={1: 0}, revert=LONG)
         self.record("A")
         self.record("A", 1)
@@ -501,42 +566,54 @@ class Functions(unittest.TestCase):
         self.assertEqual(["A", "W"], self.step(1)[0:3:2])
         self.assertEqual(["PROCESSED", "0"], self.job("phase", "open"))
 
-    def test_parked_for_good_is_told(self):
-        """Also where its last failure came while the job was ending: then it was not parked. It is not sent
-        again when that goes on."""
+    def test_alert_for_a_step_parked_for_good(self):
+        """The last failure came while the job was ending, so it did not park the step. The Retry of
+        another step parks it, does not send it, and alerts."""
         self.submit(FAILS, SHORT)
         self.record("P")
         self.record("T", 1)
         self.assertEqual("W", self.step(1)[2])
-        answer = self.call("steer", JOB, "retry", "", 0, 0, "-", "me", NONCES[2], 0, "", "", 0, "", 0)
+        answer = self.call(
+            "steer", JOB, "retry", "", 0, 0, "-", "me", NONCES[2], 0, "", "", 0, "", 0
+        )
         self.assertEqual(["DONE", "1 A PARKED"], [answer[0], answer[3].rpartition(" ")[0]])
         self.assertEqual(["P", "1"], self.step(1)[2:5:2])
         self.assertIn(f"{JOB} {answer[3].split()[-1]}", self.index("owed"))
 
-    def test_parked_with_a_next_try_is_told(self):
-        """The same, of one that is tried now and then."""
-        self.submit(FAILS, TRIED)
+    def test_alert_for_a_step_parked_with_a_next_try(self):
+        """The same for a step with a park interval."""
+        self.submit(FAILS, PARKS_FOR_A_TIME)
         self.record("P")
         self.record("T", 1)
         self.assertEqual("DONE", self.steer("retry", "", 0))
         self.assertEqual("P", self.step(1)[2])
         self.assertGreater(int(self.step(1)[6]), self.now())
-        self.assertEqual(1, len([o for o in self.index("owed") if "PARKED" in self.call("inspect", "notice", *o.split(), 0)]))
+        self.assertEqual(
+            1,
+            len(
+                [
+                    o
+                    for o in self.index("owed")
+                    if "PARKED" in self.call("inspect", "notice", *o.split(), 0)
+                ]
+            ),
+        )
 
-    def test_parked_for_good_while_it_was_parked(self):
-        """It was tried now and then, and will not be any more."""
-        self.submit(TRIED)
+    def test_alert_when_a_parked_step_parks_for_good(self):
+        """The step had a next try, and has none any more: that is another alert."""
+        self.submit(PARKS_FOR_A_TIME)
         self.record("T")
         self.redis.set("skew", 700000)
-        self.await_mark(0)
+        self.await_named(0)
         self.drive(0)
         self.assertIn("PARKED", self.alerts(self.record("P")))
         self.assertEqual(["P", "0"], self.step(0)[2:7:4])
         self.assertEqual(2, len(self.index("owed")))
 
-    def test_a_deferral_that_comes_again(self):
-        """It had the step sent off anew: that request is what may be lost, and goes out once more ..."""
-        self.submit(DIES)
+    def test_redelivered_deferral(self):
+        """The deferral had the step dispatched again. That request may be lost, so it is sent once
+        more."""
+        self.submit(ONE_EXPIRY)
         deferred = self.step(0)[5]
         self.assertEqual("RECORDED", self.reply("F", deferred, retry_after=1)[0])
         self.assertEqual(["R", "2"], self.step(0)[2:5:2])
@@ -544,20 +621,22 @@ class Functions(unittest.TestCase):
         self.assertEqual("ALREADY", answer[0])
         self.assertIn(self.step(0)[5], answer[3].split())
 
-    def test_a_deferral_that_comes_too_late(self):
-        """... which a request that another cause has sent off does not: of the deferral nobody has heard before."""
-        self.submit(LIVES)
+    def test_late_deferral(self):
+        """The request in flight followed from an expiry, not from the deferral, which was not
+        recorded before: it is not sent once more."""
+        self.submit(NINE_EXPIRIES)
         deferred = self.step(0)[5]
         self.redis.set("skew", 30000)
-        self.await_mark(0)
+        self.await_named(0)
         self.drive(0)
         self.assertEqual(["R", "2"], self.step(0)[2:5:2])
         self.assertEqual("STALE", self.reply("F", deferred, redelivered=1, retry_after=1)[0])
 
-    def test_what_kills_is_not_sent_again(self):
-        """It was parked, and the end of the job has laid it down; nobody has said a word of it since."""
+    def test_step_with_its_expiries_used_up_is_not_sent_again(self):
+        """The step was parked, and the end of the job cancelled its timer. A Retry of another step
+        does not dispatch it."""
         self.submit(SHORT, FAILS)
-        self.die(0)
+        self.expire_begun(0)
         self.drive(0)
         self.record("P", 1)
         self.assertIn("settled", self.events())
@@ -565,22 +644,22 @@ class Functions(unittest.TestCase):
         self.assertEqual(["P", "0"], self.step(0)[2:7:4])
         self.assertEqual("1", self.step(0)[4])
 
-    def test_marked_in_a_hold_where_the_job_ends(self):
-        """Its Recover is lost: it is named again, and the job ends though nobody lets it go on."""
+    def test_step_named_on_hold_in_a_job_that_ends(self):
+        """The Recover is lost. The step is named again, and the job ends although it is on hold."""
         self.submit(SHORT, FAILS)
         self.assertEqual("DONE", self.steer("pause"))
         self.record("P", 1)
-        self.await_mark(0)
+        self.await_named(0)
         self.redis.set("skew", 6000)
         self.assertIn(JOB, self.expire())
         self.drive(0)
         self.assertEqual(["FAILED"], self.job("outcome"))
 
-    def test_retry_of_one_that_the_end_laid_down(self):
-        """It was parked, and still is by its counts."""
-        self.submit(FAILS, LONG, CAPPED, LONG, after={3: 1})
+    def test_retry_of_a_step_whose_timer_the_end_cancelled(self):
+        """The step was parked, and by its counts still is."""
+        self.submit(FAILS, LONG, BACKS_OFF, LONG, after={3: 1})
         self.record("P", 1)
-        self.record("F", 2)  # it counts for nothing
+        self.record("F", 2)  # a deferral is not counted
         self.record("P", 0)
         self.assertEqual(["W", "W"], [self.step(i)[2] for i in (1, 2)])
         self.assertEqual(("WRONG_STATE", "NOT_FAILED"), self.steer("retry", "", 3))
@@ -588,21 +667,25 @@ class Functions(unittest.TestCase):
         self.assertEqual(["R", "0"], self.step(1)[2:8:5])
         self.assertEqual(["R", "0"], self.step(2)[2:8:5])
 
-    def test_resolved_keeps_its_result(self):
-        """What a person says is there, is there with the result that it had; what is not has none."""
+    def test_resolve_keeps_the_result(self):
+        """A step that a person resolves as done keeps the result that it had; one resolved as not
+        done has none."""
         self.submit(LONG, LONG, revert=LONG)
         self.record("A", result="done")
         self.assertEqual("DONE", self.steer("disable"))
         self.record("P")
         self.assertEqual("P", self.step(0)[2])
         self.assertEqual("DONE", self.steer("resolve", 0, "A", ""))
-        self.assertEqual(("R", "done"), (self.step(0)[2], self.redis.hget(f"{KEYS}data:{JOB}", "r0")))
+        self.assertEqual(
+            ("R", "done"), (self.step(0)[2], self.redis.hget(f"{KEYS}data:{JOB}", "r0"))
+        )
         self.record("P")
         self.assertEqual("DONE", self.steer("resolve", 0, "D", ""))
         self.assertIsNone(self.redis.hget(f"{KEYS}data:{JOB}", "r0"))
 
-    def test_started_is_started(self):
-        """Also where the clock steps back to before `start_at`, and the job turns twice."""
+    def test_start_at_counts_once(self):
+        """It counts once, even if the clock steps back to before `start_at` and the job turns
+        twice."""
         self.submit(LONG, start_at=self.now() + 3000)
         self.redis.set("skew", 4000)
         self.drive()
@@ -615,23 +698,25 @@ class Functions(unittest.TestCase):
         self.assertEqual(("A", "W"), (self.step(0)[0], self.step(0)[2]))
         self.assertEqual(1, self.events().count("settled"))
 
-    def test_refused_commands_overtake_nothing(self):
-        """One issued before it is still heard."""
+    def test_refused_commands_supersede_nothing(self):
+        """A refused command does not supersede one that was issued before it."""
         self.submit(LONG)
-        self.assertEqual(("WRONG_STATE", "IN_FLIGHT"), self.steer("retry", "", 0, issued_at=self.now() + 1000))
+        self.assertEqual(
+            ("WRONG_STATE", "IN_FLIGHT"), self.steer("retry", "", 0, issued_at=self.now() + 1000)
+        )
         self.record("P")
         self.assertEqual("DONE", self.steer("retry", "", issued_at=self.now()))
 
-    def test_a_clock_that_is_ahead(self):
-        """It shuts out those that were issued before it by their own clocks for five minutes."""
+    def test_command_from_a_clock_ahead(self):
+        """It supersedes commands issued before it by their own clocks, for five minutes."""
         self.submit(LONG)
         self.assertEqual("UNCHANGED", self.steer("enable", issued_at=10**15))
         self.assertEqual(("SUPERSEDED", "ORDER"), self.steer("disable", issued_at=self.now()))
         self.redis.set("skew", 301000)
         self.assertEqual("DONE", self.steer("disable", issued_at=self.now()))
 
-    def test_paused_past_its_time(self):
-        """A person's hold takes the place of the one for its deadline: a turn does not end it."""
+    def test_pause_after_the_deadline(self):
+        """The hold of a person replaces that of the deadline, so a turn does not end it."""
         self.submit(LONG, complete_by=self.now() + 60000)
         self.redis.set("skew", 60000)
         self.drive()
@@ -641,8 +726,8 @@ class Functions(unittest.TestCase):
         self.assertEqual("DONE", self.steer("disable"))
         self.assertEqual("paused", self.job("hold")[0])
 
-    def test_a_failed_job_is_paused_and_mended(self):
-        """What was given wrongly is changed before anything is sent again."""
+    def test_a_failed_job_is_paused_and_changed(self):
+        """Its arguments are changed before anything is sent again."""
         self.submit(FAILS)
         self.record("P")
         self.assertIn("settled", self.events())
@@ -653,11 +738,13 @@ class Functions(unittest.TestCase):
         self.assertEqual("DONE", self.steer("retry", "better", 0))
         self.assertEqual("W", self.step(0)[2])
         self.assertEqual("DONE", self.steer("resume"))
-        self.assertEqual(("R", "better"), (self.step(0)[2], self.redis.hget(f"{KEYS}data:{JOB}", "a0")))
+        self.assertEqual(
+            ("R", "better"), (self.step(0)[2], self.redis.hget(f"{KEYS}data:{JOB}", "a0"))
+        )
 
     def test_a_renewed_lease_after_a_jump(self):
-        """It was given after the clock had jumped: the jump does not make it longer."""
-        self.submit(BEATING)
+        """The lease was renewed after the clock had jumped, so the jump does not extend it."""
+        self.submit(HEARTBEATS)
         before = self.now() + 1  # the lease of the dispatch is older than that
         self.redis.set("skew", 3600000)
         self.call("expire", 0, 1, 0, 0, 1, 3600000, before, self.now())
@@ -666,17 +753,19 @@ class Functions(unittest.TestCase):
         self.call("expire", 0, 1, 0, 0, 1, 3600000, before, before + 3600000)
         self.assertEqual("M", self.step(0)[2])
 
-    def test_what_nobody_has_begun_does_not_count(self):
-        """Its request may stand in its queue still: it is sent again, and waits twice as long. Once it was to be parked
-        by then, a person hears of that."""
+    def test_silence_does_not_count(self):
+        """The request may still be in its queue: it is sent again, with twice the wait. Once the
+        step has had as many silences as it may have expiries there is an alert."""
         self.submit(SHORT)
         for n in range(1, 4):
             self.assertEqual("R", self.step(0)[2])
-            self.await_mark(0)
+            self.await_named(0)
             self.assertEqual("?", self.step(0)[5])
             answer = self.call("drive", JOB, NONCES[n], "me", 0, 0)
             self.assertEqual(["SILENT"], self.alerts(answer))
-            self.assertEqual(["R", str(n), "0"], [self.step(0)[2], self.step(0)[10], self.step(0)[8]])
+            self.assertEqual(
+                ["R", str(n), "0"], [self.step(0)[2], self.step(0)[10], self.step(0)[8]]
+            )
             token = self.step(0)[5]
             (request,) = [words for words in map(str.split, answer) if words[5:6] == [token]]
             wait = int(SHORT.split()[1])
@@ -685,18 +774,22 @@ class Functions(unittest.TestCase):
         self.assertNotIn("expired", self.events())
         self.assertEqual(["SERVED"], self.alerts(self.record("A")))
 
-    def test_what_an_agent_has_told_of_counts(self):
-        """Its lease is its own from then on: what is left of `lock` since it got the request."""
+    def test_expiry_after_progress_counts(self):
+        """After Progress, LockedUntil is what is left of `lock` since the agent received the
+        request."""
         self.submit("10000 3600000 0 1 1 1 2 2 0 -1 PP|")
         before = self.now()
-        self.assertEqual(["RENEWED", "1"], self.call("renew", JOB, self.step(0)[5], "-1", "", 9000, "")[:2])
+        self.assertEqual(
+            ["RENEWED", "1"], self.call("renew", JOB, self.step(0)[5], "-1", "", 9000, "")[:2]
+        )
         self.assertIn(int(self.step(0)[6]), range(before + 1000, self.now() + 1001))
         self.redis.set("skew", 1001)
-        self.await_mark(0)
+        self.await_named(0)
         self.assertEqual(["0", "1"], [self.step(0)[10], self.step(0)[8]])
 
-    def test_progress_of_one_that_died_takes_nothing(self):
-        """The broker has given the request to another agent, whose lease is longer."""
+    def test_late_progress_does_not_shorten_a_lease(self):
+        """The first agent has ended. The broker has delivered the request to another agent, whose
+        lease is longer."""
         self.submit("10000 3600000 0 1 1 1 2 2 0 -1 PP|")
         self.call("renew", JOB, self.step(0)[5], "-1", "", 10, "")
         self.redis.set("skew", 5000)
@@ -707,8 +800,8 @@ class Functions(unittest.TestCase):
         self.assertEqual(until, self.step(0)[6])
         self.assertGreaterEqual(int(until), before + 10000)
 
-    def test_what_comes_back_begun_is_left_to_its_lease(self):
-        """Its agent has died, or only lost its connection."""
+    def test_expired_request_with_progress_stays_in_flight(self):
+        """Its agent has ended, or has only lost its connection."""
         self.submit(LONG)
         token = self.step(0)[5]
         self.call("renew", JOB, token, "-1", "", 0, "")
@@ -717,7 +810,8 @@ class Functions(unittest.TestCase):
         self.assertEqual("RECORDED", self.reply("A", token)[0])
 
     def test_a_reply_that_names_another_step(self):
-        """Its agent has mixed up two requests: nothing is recorded. A name that no step has is no name of another one."""
+        """The agent has mixed up two requests, and nothing is recorded. A name that no step has is
+        ignored."""
         self.submit(LONG, LONG, names=["first", "second"])
         token = self.step(0)[5]
         answer = self.reply("A", token, step="second")
@@ -727,35 +821,40 @@ class Functions(unittest.TestCase):
         self.assertEqual("RECORDED", self.reply("A", self.step(1)[5], step="anything")[0])
 
     def test_tokens_of_one_call(self):
-        """None says anything of another: beyond the step they have no six digits in common. A history shows a digest of
-        each, and none of the digits."""
+        """No token can be derived from another: beyond the step they have no six digits in common.
+        The history has a digest of each token, and none of its digits."""
         self.submit(*[LONG] * 20)
         tokens = [self.step(i)[5] for i in range(20)]
         for i, token in enumerate(tokens):
             self.assertRegex(token, rf"^{i}\.[A-Za-z0-9_-]{{22}}$")
-        pieces = collections.Counter(digits[k:k + 6] for _, _, digits in (t.partition(".") for t in tokens)
-                                     for k in range(17))
+        pieces = collections.Counter(
+            digits[k : k + 6]
+            for _, _, digits in (t.partition(".") for t in tokens)
+            for k in range(17)
+        )
         self.assertEqual(20 * 17, len(pieces))
         self.record("A")
-        self.record("N", 1)  # which withdraws its token, and sends it again
+        self.record("N", 1)  # withdraws the token, and dispatches the step again
         self.reply("A", tokens[1])  # too late
-        told = str(self.redis.lrange(f"{KEYS}hist:{JOB}", 0, -1)) + str(self.redis.hget(f"{KEYS}data:{JOB}", "l1"))
+        found = str(self.redis.lrange(f"{KEYS}hist:{JOB}", 0, -1)) + str(
+            self.redis.hget(f"{KEYS}data:{JOB}", "l1")
+        )
         for token in tokens:
-            self.assertIn(wire.token_id(token), told)
-            self.assertNotIn(token[:token.index(".") + 7], told)
+            self.assertIn(wire.token_id(token), found)
+            self.assertNotIn(token[:token.index(".") + 7], found)
         self.assertEqual("STALE", self.reply("A", wire.token_id(tokens[2]))[0])
 
     def test_the_record_of_a_step_is_short(self):
-        """Also in flight, once its job was turned: at most 64 bytes, beyond which Redis, as it comes, keeps the job in three
-        times the memory."""
-        self.submit(*[LONG] * 100, revert=UNDOES)
+        """A step in flight of a job that has turned takes at most 64 bytes. With longer records
+        Redis, by default, keeps the job in three times the memory."""
+        self.submit(*[LONG] * 100, revert=COMPENSATES)
         self.record("A", 99)
         self.assertEqual("DONE", self.steer("disable"))
         self.assertEqual("R", self.step(99)[2])
         self.assertLessEqual(len(" ".join(self.step(99))), 64)
 
     def test_a_token_of_an_earlier_build(self):
-        """It is good until its flight has ended."""
+        """It is valid until its dispatch has ended."""
         self.submit(LONG)
         record = self.step(0)
         record[5] = "0.9f2c41d07be83a65"
@@ -765,7 +864,7 @@ class Functions(unittest.TestCase):
         self.assertEqual("RECORDED", self.reply("A", record[5])[0])
 
     def test_tokens_of_two_calls(self):
-        """The same step of two jobs, sent by two calls."""
+        """The same step of two jobs, dispatched by two calls."""
         self.submit(LONG)
         first = self.step(0)[5]
         self.redis.delete(f"{KEYS}job:{JOB}")
@@ -773,35 +872,49 @@ class Functions(unittest.TestCase):
         self.assertNotEqual(first, self.step(0)[5])
 
     def test_job_of_another_owner(self):
-        """For whoever is not its owner there is no such job: no command, no question, and its id is taken."""
+        """For other users there is no such job: they cannot command or read it, and its id is
+        taken."""
         self.define("d", LONG)
         self.assertEqual("CREATED", self.submit_call(owner="ann")[0])
         root = self.step(0)[5]
         for command in ("cancel", "kill", "pause", "disable"):
-            self.assertEqual("UNKNOWN_JOB", self.call("steer", JOB, command, "", 0, 0, "-", "me", NONCES[2], 0, "", "bob")[0])
+            self.assertEqual(
+                "UNKNOWN_JOB",
+                self.call("steer", JOB, command, "", 0, 0, "-", "me", NONCES[2], 0, "", "bob")[0],
+            )
         self.assertEqual(["UNKNOWN"], self.call("inspect", "job", JOB, 0, 1, 1, "bob"))
         self.assertEqual(["UNKNOWN"], self.call("inspect", "history", JOB, 1, 9, "bob"))
         self.assertEqual("CONFLICT", self.submit_call(owner="bob", reply_to="bob.replies")[0])
-        self.assertEqual((root, None), (self.step(0)[5], self.redis.hget(KEYS + "data:" + JOB, "reply_to")))
+        self.assertEqual(
+            (root, None), (self.step(0)[5], self.redis.hget(KEYS + "data:" + JOB, "reply_to"))
+        )
         self.assertEqual("ALREADY", self.submit_call(owner="ann")[0])
         self.assertEqual("FOUND", self.call("inspect", "job", JOB, 0, 1, 1, "ann")[0])
         self.assertEqual("FOUND", self.call("inspect", "history", JOB, 1, 9, "ann")[0])
-        self.assertEqual("FOUND", self.call("inspect", "job", JOB, 0, 1, 1, "")[0], "an operator")
+        self.assertEqual("FOUND", self.call("inspect", "job", JOB, 0, 1, 1, "")[0], "as operator")
         self.assertEqual("DONE", self.steer("pause", owner="ann"))
         self.assertEqual("DONE", self.steer("resume"))
 
     def test_job_without_an_owner(self):
-        """From before owners were asked for: it is for operators alone, and a torn one is not mended for others."""
+        """A build without owners stored it. It is for operators only, and a command of another user
+        does not mend it if it is corrupt."""
         self.submit(LONG)
-        self.assertEqual("UNKNOWN_JOB", self.call("steer", JOB, "kill", "", 0, 0, "-", "me", NONCES[2], 0, "", "bob")[0])
+        self.assertEqual(
+            "UNKNOWN_JOB",
+            self.call("steer", JOB, "kill", "", 0, 0, "-", "me", NONCES[2], 0, "", "bob")[0],
+        )
         self.assertEqual("CONFLICT", self.submit_call(owner="bob")[0])
         self.redis.hset(KEYS + "job:" + JOB, "n", "torn")
-        self.assertEqual("UNKNOWN_JOB", self.call("steer", JOB, "kill", "", 0, 0, "-", "me", NONCES[2], 0, "", "bob")[0])
+        self.assertEqual(
+            "UNKNOWN_JOB",
+            self.call("steer", JOB, "kill", "", 0, 0, "-", "me", NONCES[2], 0, "", "bob")[0],
+        )
         self.assertEqual("torn", self.job("n")[0])
         self.assertEqual("DONE", self.steer("kill"))
 
     def test_list_by_the_rarest_label(self):
-        """Whatever comes first: the store looks through the jobs that have the label which fewest have."""
+        """In whatever order the labels come, the store reads the jobs of the label that the fewest
+        jobs have."""
         self.define("d", LONG)
         for i in range(20):
             labels = "4:=ann" + ("6:rare=1" if i == 0 else "")
@@ -809,23 +922,29 @@ class Functions(unittest.TestCase):
         for labels in (("=ann", "rare=1"), ("rare=1", "=ann")):
             answer = self.call("inspect", "jobs", "+inf", "", 0, 5, "", "", "", "", "", *labels)
             self.assertEqual(("1", "j0"), (answer[5], answer[6]))
-            self.assertEqual(answer[6], answer[4], "it has looked no further")
+            self.assertEqual(answer[6], answer[4], "the store has read no other job")
 
     def test_no_start_beyond_the_horizon(self):
         self.define("d", LONG)
         now = self.redis.time()[0] * 1000
-        self.assertEqual("TOO_FAR", self.submit_call(start_at=now + 120000, limits=(60000, 0, 0))[0])
+        self.assertEqual(
+            "TOO_FAR", self.submit_call(start_at=now + 120000, limits=(60000, 0, 0))[0]
+        )
         self.assertFalse(self.job("created")[0])
         self.assertEqual("CREATED", self.submit_call(start_at=now + 30000, limits=(60000, 0, 0))[0])
-        self.assertEqual("CREATED", self.submit_call(start_at=FAR // 100, job="two")[0], "where there is none")
+        self.assertEqual(
+            "CREATED", self.submit_call(start_at=FAR // 100, job="two")[0], "without a horizon"
+        )
 
-    def test_jobs_that_a_user_may_have(self):
-        """So many, until one of them is forgotten; what is there already is ALREADY."""
+    def test_limit_of_jobs_of_a_user(self):
+        """The limit counts jobs until they are forgotten. A job that exists is answered ALREADY."""
         self.define("d", LONG)
         ann, bob = {"owner": "ann", "labels": "4:=ann"}, {"owner": "bob", "labels": "4:=bob"}
         two = (0, 2, 0)
-        self.assertEqual(["CREATED", "CREATED", "TOO_MANY", "ALREADY"],
-                         [self.submit_call(job=job, limits=two, **ann)[0] for job in ("a", "b", "c", "a")])
+        self.assertEqual(
+            ["CREATED", "CREATED", "TOO_MANY", "ALREADY"],
+            [self.submit_call(job=job, limits=two, **ann)[0] for job in ("a", "b", "c", "a")],
+        )
         self.assertEqual("CREATED", self.submit_call(job="c", limits=two, **bob)[0])
         self.call("steer", "a", "kill", "", 0, 0, "-", "me", NONCES[2], 0, "", "", 0)
         self.forget_all()
@@ -834,15 +953,22 @@ class Functions(unittest.TestCase):
     def taken_by(self, user):
         return int(self.redis.hget(KEYS + "users", user) or 0)
 
-    def test_bytes_that_a_user_may_have(self):
-        """What a job takes, about, counts until it is forgotten: its input, its labels, and itself."""
+    def test_limit_of_bytes_of_a_user(self):
+        """The estimated memory of a job counts until it is forgotten: its input, its labels, and
+        the job itself."""
         self.define("d", LONG)
         ann = {"owner": "ann", "labels": "4:=ann", "limits": (0, 0, 10000)}
         self.assertEqual("CREATED", self.submit_call(job="a", data=("input", "x" * 1000), **ann)[0])
         first = self.taken_by("ann")
         self.assertTrue(3000 < first < 5000, first)
-        self.assertEqual("TOO_MANY", self.submit_call(job="b", data=("input", "x" * (10001 - 2 * first + 1000)), **ann)[0])
-        self.assertEqual("CREATED", self.submit_call(job="c", data=("input", "x" * (10000 - 2 * first + 1000)), **ann)[0])
+        self.assertEqual(
+            "TOO_MANY",
+            self.submit_call(job="b", data=("input", "x" * (10001 - 2 * first + 1000)), **ann)[0],
+        )
+        self.assertEqual(
+            "CREATED",
+            self.submit_call(job="c", data=("input", "x" * (10000 - 2 * first + 1000)), **ann)[0],
+        )
         self.assertEqual(10000, self.taken_by("ann"))
         self.call("steer", "a", "kill", "", 0, 0, "-", "me", NONCES[2], 0, "", "", 0)
         self.forget_all()
@@ -851,7 +977,9 @@ class Functions(unittest.TestCase):
         self.forget_all()
         self.assertFalse(self.redis.exists(KEYS + "users"))
         self.define("d", LONG)
-        labels = "".join(f"{len(label)}:{label}" for label in [f"{n}={'v' * 256}" for n in range(10, 42)])
+        labels = "".join(
+            f"{len(label)}:{label}" for label in [f"{n}={'v' * 256}" for n in range(10, 42)]
+        )
         ann = {"owner": "ann", "labels": "4:=ann" + labels, "limits": (0, 0, 10**6)}
         self.assertEqual("CREATED", self.submit_call(job="l", data=("labels", labels), **ann)[0])
         self.assertLess(30000, self.taken_by("ann"))
@@ -859,10 +987,12 @@ class Functions(unittest.TestCase):
             of_job = [key for key in self.redis.keys() if JOB_KEYS.search(key)]
             self.assertLess(32, len(of_job))
             takes = sum(self.redis.memory_usage(key, samples=0) for key in of_job)
-            self.assertTrue(takes * 0.7 < self.taken_by("ann") < takes * 1.5, (takes, self.taken_by("ann")))
+            self.assertTrue(
+                takes * 0.7 < self.taken_by("ann") < takes * 1.5, (takes, self.taken_by("ann"))
+            )
 
-    def test_bytes_of_a_job_from_before(self):
-        """A build before 45 has counted its input, and says no cost."""
+    def test_bytes_of_a_job_of_an_earlier_build(self):
+        """A build before 45 counted the input only, and stored no cost."""
         self.submit(LONG)
         data = f"{KEYS}data:{JOB}"
         self.redis.hset(data, mapping={"index": "4:=ann", "input": "x" * 60})
@@ -872,39 +1002,58 @@ class Functions(unittest.TestCase):
         self.assertEqual(40, self.taken_by("ann"))
 
     def test_commands_count_for_their_owner(self):
-        """They are kept, with their reasons. Once he has taken what he may only an end is good."""
+        """The store keeps commands with their reasons, so they count. A user at the limit may only
+        end jobs."""
         self.define("d", LONG)
         self.submit_call(owner="ann", labels="4:=ann", limits=(0, 0, 10000))
         for n in range(100):
-            answer = self.steer("resume" if n % 2 else "pause", owner="ann", most=10000, said="ann " + "r" * 1000)
+            answer = self.steer(
+                "resume" if n % 2 else "pause", owner="ann", most=10000, said="ann " + "r" * 1000
+            )
             if answer != "DONE":
                 break
         self.assertEqual("TOO_MANY", answer)
         self.assertTrue(10000 <= self.taken_by("ann") < 12000)
         self.assertLess(n, 10)
-        self.assertEqual("DONE", self.steer("resume" if n % 2 else "pause"), "of an operator")
+        self.assertEqual(
+            "DONE", self.steer("resume" if n % 2 else "pause"), "no limit for operators"
+        )
         self.assertEqual("DONE", self.steer("kill", owner="ann", most=10000))
         self.forget_all()
         self.assertFalse(self.redis.exists(KEYS + "users"))
 
     def test_name_of_a_registered_workflow(self):
-        """A definition that comes along with a job may have it only where it is one of its versions."""
+        """A definition in a Submit may have that name only if it is one of its registered
+        versions."""
         line = ["r", "0 0 0 0 0 0 0 0 0 0 PP||0 1 00|||0", "0", f"{LONG}|0 0 00||||a|x", "xa", 0]
-        for digest, version, registered in (("good", 1, 1), ("evil", 1, 0), ("evil2", 2, 0), ("free", 0, 0)):
+        for digest, version, registered in (
+            ("good", 1, 1), ("evil", 1, 0), ("evil2", 2, 0), ("free", 0, 0),
+        ):
             name = "order" if version else "other"
-            self.assertEqual("DEFINED", self.call("define", digest, name, version, 1, "blob", 1, registered,
-                                                  "job", "P 1 0", *line)[0])
+            self.assertEqual(
+                "DEFINED",
+                self.call(
+                    "define", digest, name, version, 1, "blob", 1, registered, "job", "P 1 0", *line
+                )[0],
+            )
         self.assertEqual("NAME_TAKEN", self.submit_call(definition="evil")[0])
         self.assertEqual("NAME_TAKEN", self.submit_call(definition="evil2")[0])
         self.assertEqual(0, self.redis.exists(KEYS + "job:" + JOB))
         self.assertEqual("CREATED", self.submit_call(definition="good")[0])
-        self.assertEqual("ALREADY", self.submit_call(definition="evil")[0], "what was recorded before is not judged anew")
+        self.assertEqual(
+            "ALREADY",
+            self.submit_call(definition="evil")[0],
+            "a job that is recorded is not checked again",
+        )
         self.assertEqual("CREATED", self.submit_call(definition="free", job="two")[0])
 
     def test_a_reply_of_another_actor(self):
-        """The broker says whose agents have sent it: it counts only for a step of theirs. Nor does Progress count
-        otherwise. Where the broker does not say, the token alone decides."""
-        self.submit(LONG, LONG, LONG, names=["first", "second", "third"], actors=["stock", "stock", "payments"])
+        """The broker says whose agents have sent a reply, or Progress; it counts only for steps of
+        that actor. If the broker does not say, the token alone decides."""
+        self.submit(
+            LONG, LONG, LONG, names=["first", "second", "third"],
+            actors=["stock", "stock", "payments"],
+        )
         token = self.step(0)[5]
         answer = self.reply("A", token, step="first", actor="payments")
         self.assertEqual(("OTHER_ACTOR", ["OTHER_ACTOR"]), (answer[0], self.alerts(answer)))
@@ -916,16 +1065,19 @@ class Functions(unittest.TestCase):
         self.assertEqual("RECORDED", self.reply("A", self.step(1)[5])[0])
 
     def test_a_large_reply_of_another_actor(self):
-        """That the job has no room for a result is told to the agents of its step only: a failure of it would follow."""
+        """DATA_FULL is answered to agents of the step's actor only, because a failure of the step
+        would follow."""
         self.submit(LONG, names=["first"], actors=["stock"])
         self.redis.hset(f"{KEYS}job:{JOB}", "bytes", DATA_MAX)
         self.assertEqual("OTHER_ACTOR", self.reply("A", self.step(0)[5], "x", actor="payments")[0])
         self.assertEqual("DATA_FULL", self.reply("A", self.step(0)[5], "x", actor="stock")[0])
 
     def test_an_undo_of_another_actor(self):
-        """What takes a step back may have an actor of its own."""
-        self.submit(LONG, LONG, revert=UNDOES, names=["first", "second"], actors=["stock", "stock"],
-                    revert_actor="claims")
+        """An undo may have an actor of its own."""
+        self.submit(
+            LONG, LONG, revert=COMPENSATES, names=["first", "second"], actors=["stock", "stock"],
+            revert_actor="claims",
+        )
         self.record("A", 0)
         self.assertEqual("DONE", self.steer("disable"))
         token = self.step(0)[5]
@@ -933,26 +1085,29 @@ class Functions(unittest.TestCase):
         self.assertEqual("RECORDED", self.reply("D", token, actor="claims")[0])
 
     def test_a_reply_of_a_job_whose_steps_have_no_actors(self):
-        """An earlier build has stored its definition: whose agents have sent it is not compared."""
-        self.submit(LONG, revert=UNDOES, names=["first"])
+        """An earlier build stored the definition: the actor of a reply is not compared."""
+        self.submit(LONG, revert=COMPENSATES, names=["first"])
         self.assertEqual("RECORDED", self.reply("A", self.step(0)[5], actor="anybody")[0])
         self.assertEqual("DONE", self.steer("disable"))
         self.assertEqual("RECORDED", self.reply("D", self.step(0)[5], actor="anybody")[0])
 
     def test_a_reply_of_a_job_whose_steps_have_no_names(self):
-        """An earlier build has stored its definition: what a reply names is not compared."""
+        """An earlier build stored the definition: the name in a reply is not compared."""
         self.submit(LONG)
         self.redis.hset(f"{KEYS}def:d", "xfirst", 1)
         self.assertEqual("RECORDED", self.reply("A", self.step(0)[5], step="first")[0])
 
     def test_names_of_a_definition_that_an_earlier_build_has_stored(self):
-        """Its steps get them when it is defined again, beside its jobs."""
+        """The steps get names when the definition is stored again, while jobs use it."""
         self.submit(LONG, LONG)
-        self.redis.hset(f"{KEYS}def:d", "named", "1")  # as builds before 42 have it
+        self.redis.hset(f"{KEYS}def:d", "named", "1")  # as builds before 42 stored it
         before = self.redis.hgetall(f"{KEYS}def:d")
         self.define("d", LONG, LONG, names=["first", "second"], actors=["stock", "stock"])
         after = self.redis.hgetall(f"{KEYS}def:d")
-        self.assertEqual({"0", "1", "xfirst", "xsecond", "named"}, {k for k in after if after[k] != before.get(k)})
+        self.assertEqual(
+            {"0", "1", "xfirst", "xsecond", "named"},
+            {k for k in after if after[k] != before.get(k)},
+        )
         self.assertEqual([], self.index("defs"))
         token = self.step(0)[5]
         self.assertEqual("OTHER_STEP", self.reply("A", token, step="second")[0])
@@ -960,8 +1115,8 @@ class Functions(unittest.TestCase):
         self.assertEqual("RECORDED", self.reply("A", token, step="first")[0])
 
     def test_a_submit_of_a_definition_that_an_earlier_build_has_stored(self):
-        """The scheduler that brings it along is to store it again, in this partition, too. One that only knows its name
-        need not, and one of before could not."""
+        """A scheduler that has the definition stores it again, in this partition too. One that
+        knows only its name need not, and an older one could not."""
         self.submit(LONG)
         again = ("submit", "other", "d", "d", "", 0, NONCES[5], "me", "A", 0, 0, "", 0, "", "", "")
         for named, code in (("1", "UNKNOWN_DEFINITION"), ("0", "CREATED")):
@@ -969,7 +1124,7 @@ class Functions(unittest.TestCase):
             self.assertEqual(code, self.call(*again)[0])
 
     def test_a_definition_that_names_no_actors(self):
-        """From a scheduler of before 42: one that names them is still to come."""
+        """A scheduler before 42 stored it; one that names the actors may come later."""
         self.define("d", LONG, names=["first"])
         self.assertEqual("0", self.redis.hget(f"{KEYS}def:d", "named"))
         self.define("d", LONG, names=["first"], actors=["stock"])
@@ -977,12 +1132,13 @@ class Functions(unittest.TestCase):
         self.submit(LONG, names=["first"], actors=["stock"])
         self.assertEqual("OTHER_ACTOR", self.reply("A", self.step(0)[5], actor="payments")[0])
 
-    def test_naming_that_is_cut_off(self):
-        """The scheduler dies after the first piece: a definition that is used stays, however long that takes."""
+    def test_interrupted_naming_of_a_definition(self):
+        """The scheduler ends after the first piece. A definition in use is kept, however long that
+        takes."""
         self.submit(LONG)
         self.redis.hdel(f"{KEYS}def:d", "named")
         self.assertEqual(["MORE"], self.call("define", "d", "", 0, 1, "", 0, 0))
-        self.redis.zadd(f"{KEYS}defs", {"d": 0})  # as an earlier build may have left it
+        self.redis.zadd(f"{KEYS}defs", {"d": 0})  # an earlier build may have left it so
         self.redis.set("skew", 3_700_000)
         self.expire()
         self.redis.set("skew", 3_800_000)
@@ -991,25 +1147,27 @@ class Functions(unittest.TestCase):
         self.assertTrue(self.redis.exists(f"{KEYS}def:d"))
 
     def test_a_definition_that_is_named_before_it_is_used(self):
-        """It is still one that nobody uses."""
+        """It is still in the index of unused definitions."""
         self.define("d", LONG)
         self.redis.hdel(f"{KEYS}def:d", "named")
         self.define("d", LONG, names=["first"])
         self.assertEqual(["d"], self.index("defs"))
 
-    def test_what_an_agent_has_rejected(self):
-        """Nobody has waited in vain, nor does anything count: it is tried again after a while."""
+    def test_rejected_request(self):
+        """Nothing is counted, neither silence, failure nor expiry. The step is tried again after a
+        pause."""
         self.submit(LONG)
         self.assertEqual(["REJECTED"], self.alerts(self.record("J")))
         self.assertEqual(["U", "B", "0", "0"], [self.step(0)[k] for k in (0, 2, 7, 8)])
         self.redis.flushall()
         self.submit(LONG)
-        self.redis.set("skew", 59500)  # likewise just before its wait is over
+        self.redis.set("skew", 59500)  # the same just before the end of its wait
         self.record("J")
         self.assertEqual("B", self.step(0)[2])
 
-    def test_what_waits_where_another_copy_was_sent(self):
-        """It may have an agent: it is left to its lease, also where nobody wants it any more."""
+    def test_waiting_request_with_another_copy_sent(self):
+        """An agent may have the other copy: LockedUntil decides, even when the request is not
+        wanted any more."""
         self.submit(LONG)
         token = self.step(0)[5]
         self.call("drive", JOB, NONCES[1], "me", 1, 0)
@@ -1019,8 +1177,8 @@ class Functions(unittest.TestCase):
         self.assertEqual(["R", token], self.step(0)[2:6:3])
         self.assertNotIn("unsent", self.events())
 
-    def test_more_has_waited_than_a_call_mints(self):
-        """An answer may have requests of its own, and those of a piece of the cursor."""
+    def test_more_waiting_requests_than_the_budget(self):
+        """One answer contains these requests, and those of a piece of the cursor."""
         steps = BUDGET + 20
         self.submit(*[LONG] * steps)
         tokens = [self.step(i)[5] for i in range(steps)]
@@ -1028,8 +1186,9 @@ class Functions(unittest.TestCase):
         asked = {words[5] for words in map(str.split, answer) if len(words) > 5}
         self.assertEqual(set(), set(tokens) - asked)
 
-    def test_what_has_waited_twice(self):
-        """It was wanted at first, and is not any more: it is withdrawn, and nothing is in flight."""
+    def test_request_that_waited_twice(self):
+        """The first time it was wanted. The second time it is not: the token is withdrawn, nothing
+        is in flight."""
         self.submit(LONG)
         token = self.step(0)[5]
         self.assertIn(token, str(self.call("unsent", JOB, NONCES[1], "me", 9, token)))
@@ -1038,9 +1197,9 @@ class Functions(unittest.TestCase):
         self.assertEqual(["D", "W", "-"], [self.step(0)[k] for k in (0, 2, 5)])
         self.assertIn("unsent", self.events())
 
-    def test_a_question_about_what_waited_comes_late(self):
-        """A connection that was given up carries a call out when its repetition was answered, and the request was sent:
-        that is not withdrawn, in whatever order late ones come."""
+    def test_late_unsent_calls(self):
+        """A connection that was given up carries out a call after its repetition was answered and
+        the request was sent. Nothing is withdrawn, in whatever order such late calls come."""
         self.submit(LONG)
         token = self.step(0)[5]
         self.assertIn(token, str(self.call("unsent", JOB, NONCES[1], "me", 3, token)))
@@ -1051,18 +1210,19 @@ class Functions(unittest.TestCase):
             self.assertEqual(["R", token], self.step(0)[2:6:3])
 
     def test_evidence_of_another_token(self):
-        """That the one before had an agent shows nothing of this one."""
+        """Evidence about the token before shows nothing about this one."""
         self.submit(SHORT)
         token = self.step(0)[5]
-        self.die(0)
+        self.expire_begun(0)
         self.assertEqual("STALE", self.call("taken", JOB, token)[0])
         self.assertEqual("UNKNOWN_JOB", self.call("taken", "other", token)[0])
         self.assertEqual("DONE", self.retry_all())
-        self.await_mark(0)
+        self.await_named(0)
         self.assertEqual(["2", "0"], [self.step(0)[10], self.step(0)[8]])
 
-    def test_what_nobody_began_stays_so(self):
-        """Also where a person says so: a migration may still change it."""
+    def test_resolve_keeps_a_step_unbegun(self):
+        """A step that no agent has begun stays so when a person resolves it: a migration may still
+        change it."""
         self.submit(LONG)
         self.steer("pause")
         self.record("N")
@@ -1070,7 +1230,7 @@ class Functions(unittest.TestCase):
         self.assertEqual(("1", "1"), (self.step(0)[4], self.step(0)[10]))
 
     def test_resolve_in_a_paused_job_that_turned(self):
-        """What comes before a step is known though nothing may be sent."""
+        """The neighbours of a step are counted although nothing may be sent."""
         self.submit(LONG, LONG, LONG, after={1: 0, 2: 1}, revert=LONG)
         self.record("A")
         self.record("P", 1)
@@ -1082,8 +1242,8 @@ class Functions(unittest.TestCase):
         self.assertEqual("DONE", self.steer("resume"))
         self.assertEqual(["R", "W"], [self.step(i)[2] for i in range(2)])
 
-    def test_where_a_job_does_not_go(self):
-        """Once it stands elsewhere, or is about to, it is not said to go there already."""
+    def test_set_desired_of_a_job_that_ended_elsewhere(self):
+        """If the job has ended, or is ending, in another state, the answer is not UNCHANGED."""
         self.submit(FAILS, LONG)
         self.record("P")
         self.assertEqual(("WRONG_STATE", "ENDING"), self.steer("enable"))
@@ -1096,7 +1256,7 @@ class Functions(unittest.TestCase):
         self.record("P")
         self.assertEqual(("WRONG_STATE", "COMPENSATION_FAILED"), self.steer("disable"))
         self.redis.flushall()
-        self.submit(UNDOES)
+        self.submit(COMPENSATES)
         self.record("P")
         self.assertEqual(["ERROR", "COMPENSATED"], self.job("phase", "outcome"))
         self.assertEqual("UNCHANGED", self.steer("disable"))
@@ -1105,44 +1265,46 @@ class Functions(unittest.TestCase):
         return self.call("define", digest, "w", version, 0, digest, 1, 1)[0]
 
     def test_a_version_is_one_definition(self):
-        """Whichever was registered last, the newest is the one with the greatest number."""
+        """The newest version is the one with the greatest number, in whatever order they were
+        registered."""
         self.assertEqual(["DEFINED"] * 2, [self.register("two", 2), self.register("one", 1)])
         self.assertEqual("CONFLICT", self.register("other", 2))
         self.assertEqual(["FOUND", "two"], self.call("inspect", "workflow", "w"))
 
-    def test_the_same_again(self):
-        """A job's id is good for that job only; whoever asks again is told where he asked last."""
+    def test_repeated_submit(self):
+        """A job id belongs to one job. A repeated Submit replaces the address for answers."""
         self.submit(LONG)
         self.assertEqual("CONFLICT", self.submit_call("other")[0])
         self.assertEqual("ALREADY", self.submit_call(reply_to="there")[0])
         self.assertEqual("there", self.redis.hget(f"{KEYS}data:{JOB}", "reply_to"))
 
-    def test_where_it_was_submitted_before(self):
-        """Those are kept, the newest first, each once, and four of them; one without an address is none."""
+    def test_earlier_reply_addresses(self):
+        """Besides the last address the store keeps four earlier ones: newest first, each once, and
+        no empty one."""
         self.submit(LONG)
         for i in (*range(7), 3, 3):
             self.submit_call(reply_to=f"q{i}")
         self.assertEqual(["q3", "2:q60:2:q50:2:q40:2:q20:"],
                          self.redis.hmget(f"{KEYS}data:{JOB}", "reply_to", "earlier"))
         self.record("A")
-        notice = self.call("inspect", "notice", JOB, self.job("seq")[0], 1000)
-        self.assertEqual(["4", "q6", "", "q5", "", "q4", "", "q2", ""], notice[-9:])
+        notification = self.call("inspect", "notice", JOB, self.job("seq")[0], 1000)
+        self.assertEqual(["4", "q6", "", "q5", "", "q4", "", "q2", ""], notification[-9:])
 
-    def test_another_state_is_a_failure(self):
-        """Whoever was asked to do it says that it is undone."""
+    def test_reply_with_the_other_state_is_a_failure(self):
+        """An agent that was asked for the forward action answers that the step is undone."""
         self.submit(LONG)
         self.record("D")
         self.assertEqual(("U", "P", "1"), (self.step(0)[0], self.step(0)[2], self.step(0)[7]))
 
     def test_retention(self):
-        """Nothing is forgotten while somebody is to hear of it, nor before its time, nor on the word of a clock
-        that has jumped; and then nothing is left."""
+        """No job is forgotten before its notifications are confirmed, before its time, or because
+        the clock has jumped. Afterwards nothing of it is left."""
         self.submit(LONG, labels="3:a=b")
         self.assertEqual([JOB], self.redis.zrange(f"{KEYS}l:a=b", 0, -1))
         self.record("A")
         self.assertEqual("0", self.call("forget", 0, 10)[0])
-        (owed,) = self.redis.zrange(f"{KEYS}owed", 0, -1)
-        self.call("settle_owed", *owed.split())
+        (entry,) = self.redis.zrange(f"{KEYS}owed", 0, -1)
+        self.call("settle_owed", *entry.split())
         self.assertEqual("0", self.call("forget", 60000, 10)[0])
         self.call("expire", 0, 1, 0, 0, 1, 0, 0, 0)
         self.redis.set("skew", 3600000)
@@ -1153,14 +1315,15 @@ class Functions(unittest.TestCase):
         self.assertEqual(0, self.redis.exists(*(KEYS + name for name in names)))
 
     def test_retention_after_a_jump(self):
-        """What had ended before the clock jumped is kept for as long as without that; what ends later, no longer."""
+        """A job that ended before the jump is kept as long as without the jump; one that ends
+        later, no longer."""
         minute, hour = 60000, 3600000
 
         def ends():
             self.submit(LONG)
             self.record("A")
-            for owed in self.redis.zrange(f"{KEYS}owed", 0, -1):
-                self.call("settle_owed", *owed.split())
+            for entry in self.redis.zrange(f"{KEYS}owed", 0, -1):
+                self.call("settle_owed", *entry.split())
 
         def forgotten_at(skew):
             self.redis.set("skew", skew)
@@ -1171,13 +1334,18 @@ class Functions(unittest.TestCase):
         before = self.now() + 1
         self.redis.set("skew", hour)
         self.call("expire", 0, 1, 0, 0, 1, hour, before, before)
-        self.assertEqual([0, 1], [forgotten_at(hour + 9 * minute), forgotten_at(hour + 11 * minute)])
+        self.assertEqual(
+            [0, 1], [forgotten_at(hour + 9 * minute), forgotten_at(hour + 11 * minute)]
+        )
         ends()
-        self.assertEqual([0, 1], [forgotten_at(hour + 20 * minute), forgotten_at(hour + 22 * minute)])
+        self.assertEqual(
+            [0, 1], [forgotten_at(hour + 20 * minute), forgotten_at(hour + 22 * minute)]
+        )
 
-    def test_follow_ups_of_what_comes_twice(self):
-        """They are asked for again where the message was delivered before: who did that may have died over them.
-        Whoever says the same once more gets nothing sent twice."""
+    def test_follow_ups_of_redelivered_messages(self):
+        """They are asked for again if the message is delivered again, because the first scheduler
+        may have ended before it sent them. A message that is only repeated has nothing sent
+        twice."""
 
         def sent(name, *arguments):
             answer = self.call(name, *arguments)
@@ -1185,10 +1353,16 @@ class Functions(unittest.TestCase):
             return answer[0], answer[3].split()[0:6:5] if sent == "1" else sent
 
         def submit(redelivered):
-            return "submit", JOB, "d", "d", "", redelivered, NONCES[0], "me", "A", 0, 0, "", 0, "", "", ""
+            return (
+                "submit", JOB, "d", "d", "", redelivered, NONCES[0], "me", "A", 0, 0, "", 0, "", "",
+                "",
+            )
 
         def record(redelivered):
-            return "record", "me", "A", JOB, root, redelivered, NONCES[1], 0, "", "", "", 0, "", "", ""
+            return (
+                "record", "me", "A", JOB, root, redelivered, NONCES[1], 0, "", "", "", 0, "", "",
+                "",
+            )
 
         def steer(redelivered):
             return "steer", JOB, "enable", "once", 0, 0, "-", "me", NONCES[2], redelivered, "", ""
@@ -1208,50 +1382,54 @@ class Functions(unittest.TestCase):
                 self.assertEqual((code, "0"), sent(*call(0)))
                 self.assertEqual((code, next_), sent(*call(1)))
 
-    def test_who_drove_it_last(self):
-        """Nobody while it waits for its time."""
+    def test_scheduler_that_drove_the_job_last(self):
+        """It is empty while the job waits for start_at."""
         self.submit(LONG, LONG, start_at=FAR)
         self.assertEqual([None], self.job("locked_by"))
         self.redis.flushall()
         self.submit(LONG, LONG)
         self.assertEqual(["me"], self.job("locked_by"))
         for who in ("you", "me"):
-            self.call("record", who, "A", JOB, self.step(int(who == "me"))[5], 0, NONCES[1], 0, "", "", "", 0, "", "", "")
+            self.call(
+                "record", who, "A", JOB, self.step(int(who == "me"))[5], 0, NONCES[1], 0, "", "",
+                "", 0, "", "", "",
+            )
             self.assertEqual([who], self.job("locked_by"))
 
     def test_progress_of_another_token(self):
-        """What is not in flight, or not any more, renews nothing."""
-        self.submit(BEATING)
-        token, till = self.step(0)[5:7]
+        """Progress for a step that is not in flight renews nothing."""
+        self.submit(HEARTBEATS)
+        token, until = self.step(0)[5:7]
         self.assertEqual("STALE", self.call("renew", JOB, f"0.{NONCES[8]}", "0.5", "", 0, "")[0])
-        self.assertEqual(till, self.step(0)[6])
+        self.assertEqual(until, self.step(0)[6])
         self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 0, "")[0])
-        self.assertGreater(till, self.step(0)[6])
+        self.assertGreater(until, self.step(0)[6])
         self.record("A")
-        there = self.step(0)
+        after = self.step(0)
         self.assertEqual("STALE", self.call("renew", JOB, token, "0.7", "", 0, "")[0])
-        self.assertEqual(there, self.step(0))
+        self.assertEqual(after, self.step(0))
 
-    def test_late_evidence_is_of_the_steps_own_actor(self):
-        """What another actor's agent makes up leaves nothing on the step."""
+    def test_late_reply_of_another_actor_is_not_kept(self):
+        """A reply that an agent of another actor makes up leaves nothing at the step."""
         self.submit(LONG, actors=["stock"], names=["a"])
         for actor, kept in (("payments", None), ("stock", "1"), ("", "2")):
             self.assertEqual("STALE", self.reply("A", "0.madeup", "x", actor=actor)[0])
             late = self.redis.hget(f"{KEYS}data:{JOB}", "l0")
             self.assertEqual(kept, late and late.split()[0], actor)
 
-    def test_late_is_who_was_withdrawn(self):
-        """A reply is as good after its lease, by the clock, as before, until somebody has looked."""
+    def test_reply_after_locked_until(self):
+        """A reply after LockedUntil is recorded as one before, until `expire` has withdrawn the
+        token."""
         self.submit(SHORT, SHORT)
         token = self.step(1)[5]
         servers.wait_for(lambda: self.now() > int(self.step(0)[6]) + 1, "its lease to end")
         self.record("A")
         self.assertEqual("A", self.step(0)[0])
-        self.die(1)
+        self.expire_begun(1)
         self.assertEqual("STALE", self.reply("A", token)[0])
 
-    def test_a_bound_is_mended(self):
-        """One that is later than the record says, and one that is not there."""
+    def test_sweep_mends_a_bound(self):
+        """A bound later than the record says, and one that is missing."""
         for score in (FAR, None):
             self.redis.flushall()
             self.submit(LONG)
@@ -1261,25 +1439,28 @@ class Functions(unittest.TestCase):
             self.assertEqual("due", self.call("sweep", "")[2])
             self.assertLessEqual(self.redis.zscore(f"{KEYS}due", JOB), self.now())
 
-    def test_a_call_has_an_end(self):
-        """So many steps are touched; the others stand in the cursor."""
+    def test_budget_of_a_call(self):
+        """A call touches a limited number of steps; the cursor has the others."""
         self.define("d", *[LONG] * 400)
         answer = self.submit_call()
-        self.assertEqual(("1", "250", ["r:250"]), (answer[2].split()[3], answer[2].split()[-1], self.job("cursor")))
+        self.assertEqual(
+            ("1", "250", ["r:250"]),
+            (answer[2].split()[3], answer[2].split()[-1], self.job("cursor")),
+        )
         self.drive()
         self.assertEqual([""], self.job("cursor"))
         self.steer("disable")
         self.assertEqual(["t:250"], self.job("cursor"))
 
-    def test_the_history_has_an_end(self):
+    def test_the_history_is_bounded(self):
         self.submit(LONG)
         for _ in range(300):
             self.steer("pause")
             self.steer("resume")
         self.assertEqual(1000, len(self.events()))
 
-    def test_an_outage_has_waits_of_an_hour(self):
-        """At most: until the request is sent again, and until it comes back."""
+    def test_longest_wait_is_an_hour(self):
+        """That is the maximum, both of the backoff and of the wait of a request."""
         self.submit(LONG)
         record = self.step(0)
         record[10] = "30"
@@ -1288,42 +1469,42 @@ class Functions(unittest.TestCase):
         self.assertEqual("B", self.step(0)[2])
         self.assertAlmostEqual(int(self.step(0)[6]), self.now() + 3600000, delta=60000)
         self.redis.set("skew", 3601000)
-        self.await_mark(0)
+        self.await_named(0)
         self.drive(0)
         self.assertEqual("R", self.step(0)[2])
         self.assertAlmostEqual(int(self.step(0)[6]), self.now() + 3660000, delta=60000)
 
-    def test_a_notice_has_a_limit(self):
-        """A result that does not fit is named without what it is."""
+    def test_limit_of_results_in_a_notification(self):
+        """A result that does not fit is named without its value."""
         self.submit(LONG, LONG)
         self.record("A", 0, "0123456789")
         self.record("A", 1, "abcdefghij")
-        (owed,) = self.redis.zrange(f"{KEYS}owed", 0, -1)
+        (entry,) = self.redis.zrange(f"{KEYS}owed", 0, -1)
         self.assertEqual(["2", "0", "0123456789", "1", "", "0"],
-                         self.call("inspect", "notice", *owed.split(), 15, 0, 1)[-6:])
+                         self.call("inspect", "notice", *entry.split(), 15, 0, 1)[-6:])
 
-    def test_what_goes_on_is_not_listed_as_failed(self):
+    def test_retried_job_is_not_listed_as_failed(self):
         self.submit(FAILS)
         self.record("P")
         self.assertEqual([JOB], self.redis.zrange(f"{KEYS}failed", 0, -1))
         self.assertEqual("DONE", self.retry_all())
         self.assertEqual([], self.redis.zrange(f"{KEYS}failed", 0, -1))
 
-    def test_refusals_that_help(self):
+    def test_reasons_of_refusals(self):
         self.submit(LONG, SHORT)
         self.record("A", result="one")
         self.assertEqual(("WRONG_STATE", "NOT_FAILED"), self.steer("retry", "other", 0))
         self.assertEqual("UNCHANGED", self.steer("resolve", 0, "A", "one"))
         self.assertEqual(("WRONG_STATE", "THERE"), self.steer("resolve", 0, "A", "other"))
         self.steer("pause")
-        self.die(1)
+        self.expire_begun(1)
         self.assertEqual(("WRONG_STATE", "DUE"), self.steer("retry", "", 1))
 
     def test_version(self):
         build = re.search(r"^local BUILD = (\d+)$", LIBRARY, re.M)[1]
         self.assertEqual(build, "".join(self.call("version")))
 
-    def test_replies_that_name_no_request(self):
+    def test_replies_with_invalid_tokens(self):
         self.submit(LONG)
         for token in ("", "0", "0.x", "1.00", "0.00"):
             self.assertEqual("STALE", self.reply("A", token)[0])
@@ -1331,8 +1512,8 @@ class Functions(unittest.TestCase):
             self.assertNotEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 0, "")[0])
         self.assertEqual(["D", "R"], self.step(0)[0:3:2])
 
-    def test_no_room_for_more_data(self):
-        """A result, arguments or both that would be too much are refused, and nothing is changed."""
+    def test_limit_of_data_of_a_job(self):
+        """Results and arguments that are too large are refused, and nothing changes."""
         self.submit(LONG, LONG, LONG)
         self.record("T", 1)
         self.record("X", 2)
@@ -1350,10 +1531,14 @@ class Functions(unittest.TestCase):
         self.submit(LONG, LONG, after={1: 0}, take={1: range(2001)})
         self.redis.hset(f"{KEYS}data:{JOB}", mapping={f"r{i}": f"of {i}" for i in range(1, 2001)})
         answer = self.record("A", result="of 0")
-        self.assertEqual(["0 0 2001", *(text for i in range(2001) for text in (str(i), f"of {i}"))], answer[-4003:])
+        self.assertEqual(
+            ["0 0 2001", *(text for i in range(2001) for text in (str(i), f"of {i}"))],
+            answer[-4003:],
+        )
 
     def test_a_page_of_large_errors(self):
-        """Ends where it has become large enough, with one step at least; whoever asks goes on from there."""
+        """A page ends once it is large enough, with at least one step. The next page goes on from
+        there."""
         self.submit(LONG, LONG, LONG, LONG)
         for i, size in enumerate((1100000, 600000, 400000, 600000)):
             self.redis.hset(f"{KEYS}data:{JOB}", f"e{i}", "x" * size)
@@ -1361,9 +1546,11 @@ class Functions(unittest.TestCase):
             page = self.call("inspect", "job", JOB, first, 4, 0)
             self.assertEqual([str(count), str(first)], page[-6 * count - 1:][:2])
 
-    def test_jobs_with_all_of_these_labels(self):
+    def test_list_by_several_labels(self):
         def jobs(*labels, phase="", workflow=""):
-            return self.call("inspect", "jobs", "+inf", "", 0, 1, phase, workflow, "", "", "", *labels)[6:7]
+            return self.call(
+                "inspect", "jobs", "+inf", "", 0, 1, phase, workflow, "", "", "", *labels
+            )[6:7]
 
         self.submit(LONG, labels="6:site=a4:x=yy")
         self.assertEqual([JOB], jobs("site=a"))
@@ -1380,7 +1567,7 @@ class Functions(unittest.TestCase):
         self.assertEqual([], self.index("defs"))
         self.assertEqual("1", self.redis.hget(f"{KEYS}def:d", "refs"))
 
-    def test_a_definition_that_no_job_came_for(self):
+    def test_unused_definition_is_forgotten(self):
         self.submit(LONG)
         self.define("e", LONG)
         self.assertEqual(["e"], self.index("defs"))
@@ -1392,23 +1579,24 @@ class Functions(unittest.TestCase):
         self.assertEqual([], self.index("defs"))
 
     def test_a_definition_that_lost_a_step(self):
-        """What needs that step fails, before it has changed anything of the job; a sweep calls the job torn."""
+        """A call that needs that step fails before it has changed the job. A sweep calls the job
+        corrupt."""
         self.submit(LONG, LONG, after={1: 0})
         self.redis.hdel(f"{KEYS}def:d", 1)
         before = self.redis.hgetall(f"{KEYS}job:{JOB}")
         with self.assertRaisesRegex(redis.ResponseError, "definition d has no step 1"):
             self.record("A")
-        torn, why = self.call("look", "sweep", "")[2:]
-        self.assertEqual(("torn", "definition d has no step 1"), (torn, why[-26:]))
+        corrupt, why = self.call("look", "sweep", "")[2:]
+        self.assertEqual(("torn", "definition d has no step 1"), (corrupt, why[-26:]))
         self.assertEqual(before, self.redis.hgetall(f"{KEYS}job:{JOB}"))
         self.assertEqual("DONE", self.steer("pause"))
 
-    def test_forgotten_once_all_is_told(self):
-        """Also what the turns before came to."""
+    def test_forget_waits_for_notifications(self):
+        """Those of earlier turns count too."""
         self.submit(LONG)
         self.record("A")
         self.assertEqual("DONE", self.steer("disable"))
-        succeeded, compensated = sorted(self.index("owed"), key=lambda owed: int(owed.split()[1]))
+        succeeded, compensated = sorted(self.index("owed"), key=lambda entry: int(entry.split()[1]))
         self.call("settle_owed", *compensated.split())
         self.assertEqual(["0", "0"], self.call("forget", 0, 9)[:2])
         self.assertIn("SUCCEEDED", self.call("inspect", "notice", *succeeded.split(), 1000))
@@ -1419,9 +1607,10 @@ class Functions(unittest.TestCase):
         keys = [f"{KEYS}{kind}:{JOB}" for kind in ("job", "data", "hist")]
         self.assertEqual(0, self.redis.exists(*keys))
 
-    def test_forgotten_once_told_though_not_counted(self):
-        """A build before 22 has settled it, and did not count what it owes: whether that is told before the job
-        settles again or after, the counter is of what was settled since."""
+    def test_forget_waits_for_uncounted_notifications(self):
+        """A build before 22 ended the turn without counting its notifications. The counter covers
+        those of later turns only, whether the first one is confirmed before or after the job ends
+        again."""
         for before in (True, False):
             self.redis.flushall()
             self.submit(LONG)
@@ -1438,17 +1627,17 @@ class Functions(unittest.TestCase):
             self.call("settle_owed", *compensated.split())
             self.assertEqual(["1", "0"], self.call("forget", 0, 9)[:2])
 
-    def test_forgotten_though_its_labels_are_damaged(self):
+    def test_forget_with_damaged_labels(self):
         self.submit(LONG, labels="6:site=a4:x=yy")
         self.redis.hset(f"{KEYS}data:{JOB}", "index", "6:site=ax=yy")
         self.record("A")
-        (owed,) = self.index("owed")
-        self.call("settle_owed", *owed.split())
+        (entry,) = self.index("owed")
+        self.call("settle_owed", *entry.split())
         self.assertEqual(["1", "0"], self.call("forget", 0, 9)[:2])
         self.assertEqual([[], []], [self.index(name) for name in ("jobs", "l:site=a")])
 
-    def test_indexes_that_name_what_is_not_there(self):
-        """It is left out of them, and nobody is asked to see to it."""
+    def test_indexes_with_unknown_jobs(self):
+        """Their entries are removed, and nothing is driven."""
         self.submit(LONG)
         self.record("A")
         for name in ("due", "open"):
@@ -1460,12 +1649,15 @@ class Functions(unittest.TestCase):
         self.assertEqual(["0", "0"], self.expire()[4:])
         self.assertEqual([], self.index("due"))
         self.assertEqual(1, len(self.index("owed")))
-        mended = [self.call("sweep", "") for _ in range(3)]
-        self.assertEqual([["another", "open"], [JOB, "open"], [""]], [place[1:] for place in mended])
+        sweeps = [self.call("sweep", "") for _ in range(3)]
+        self.assertEqual(
+            [["another", "open"], [JOB, "open"], [""]], [answer[1:] for answer in sweeps]
+        )
         self.assertEqual([], self.index("open"))
 
-    def test_a_step_that_waits_for_nothing(self):
-        """It counts one that has arrived, or nobody has sent it off; a sweep finds that out, and has it done."""
+    def test_sweep_mends_a_join_counter(self):
+        """The counter is one too high, or the step was never dispatched. A sweep mends that, and
+        the step is driven."""
         for waiting in range(2):
             self.redis.flushall()
             self.submit(LONG, LONG, after={1: 0})
@@ -1479,11 +1671,14 @@ class Functions(unittest.TestCase):
             self.record("A", 1)
             self.assertEqual(["SUCCEEDED", "0"], self.job("outcome", "busy"))
 
-    def test_a_job_that_is_not_looked_at_in_time(self):
-        """It is not among those that are due, or too late; a sweep has it looked at at once."""
+    def test_sweep_mends_the_index_of_due_jobs(self):
+        """A job is missing in `due`, or has a bound too late. A sweep makes it due at once."""
         self.submit(LONG)
         self.assertEqual([JOB], self.call("sweep", "")[1:])
-        for lose in (lambda: self.redis.zrem(f"{KEYS}due", JOB), lambda: self.redis.zadd(f"{KEYS}due", {JOB: FAR})):
+        for lose in (
+            lambda: self.redis.zrem(f"{KEYS}due", JOB),
+            lambda: self.redis.zadd(f"{KEYS}due", {JOB: FAR}),
+        ):
             lose()
             self.assertEqual([JOB, "due"], self.call("sweep", "")[1:])
             self.assertLessEqual(int(self.redis.zscore(f"{KEYS}due", JOB)), self.now())
@@ -1491,7 +1686,7 @@ class Functions(unittest.TestCase):
             self.assertEqual([JOB], self.call("sweep", "")[1:])
 
     def test_a_sweep_while_jobs_end(self):
-        """Those behind the one that was swept last move up, and none is passed over."""
+        """The jobs behind the last one swept move up, and none is passed over."""
         for created in (5, 6):
             self.submit(LONG)
             self.redis.zadd(f"{KEYS}open", {JOB: 5, "second": created, "third": created})
@@ -1504,8 +1699,9 @@ class Functions(unittest.TestCase):
             self.assertEqual([JOB, "second", "third", ""], found)
             self.redis.flushall()
 
-    def test_a_clock_that_steps_back_in_a_sweep(self):
-        """What that sweep has seen by then lies too far ahead again: another one is asked for."""
+    def test_step_back_during_a_sweep(self):
+        """The bounds that the sweep has set until then lie too far ahead again: the store asks for
+        another one."""
         self.submit(LONG)
         self.expire()
         for skew in (-5000, -10000):
@@ -1518,8 +1714,8 @@ class Functions(unittest.TestCase):
         self.assertEqual(["", ""], self.call("sweep", self.call("sweep", "")[0]))
         self.assertEqual("0", self.expire()[3])
 
-    def test_looks_change_nothing(self):
-        """They answer as the call would."""
+    def test_dry_runs_change_nothing(self):
+        """They answer as the call itself would."""
         self.submit(SHORT, FAILS)
         self.redis.set("skew", 5000)
         expired = self.expire("look")
@@ -1531,20 +1727,20 @@ class Functions(unittest.TestCase):
         for _ in range(2):
             self.assertEqual(["another", "open"], self.call("look", "sweep", "")[1:])
         self.steer("kill")
-        (owed,) = self.index("owed")
+        (entry,) = self.index("owed")
         self.redis.set("skew", 15000)
         expired = self.expire("look")
-        self.assertEqual(["0", "1", *owed.split()], expired[4:])
+        self.assertEqual(["0", "1", *entry.split()], expired[4:])
         self.assertEqual(expired[4:], self.expire()[4:])
-        self.call("settle_owed", *owed.split())
+        self.call("settle_owed", *entry.split())
         self.assertEqual(["1", "0"], self.call("look", "forget", 0, 9)[:2])
         self.assertEqual(["1", "0"], self.call("forget", 0, 9)[:2])
         self.assertEqual(["0", "0"], self.call("forget", 0, 9)[:2])
 
-    def test_retry_while_the_end_lays_steps_down(self):
-        """Those that it has not come to keep their timers."""
+    def test_retry_while_the_end_cancels_timers(self):
+        """Steps that the walk of the end has not reached keep their timers."""
         last = BUDGET + 49
-        self.submit(FAILS, *[CAPPED] * last)
+        self.submit(FAILS, *[BACKS_OFF] * last)
         self.record("T", 1)
         self.record("T", last)
         self.record("P")
@@ -1555,8 +1751,9 @@ class Functions(unittest.TestCase):
         self.assertEqual([""], self.job("cursor"))
         self.assertEqual(["R", "B"], [self.step(i)[2] for i in (1, last)])
 
-    def test_migrate_what_is_in_flight(self):
-        """Nobody took the attempt before, and no agent has told of this one: it is withdrawn, and undone in case."""
+    def test_migrate_a_step_dispatched_again(self):
+        """No agent took the attempt before, and none has sent Progress for this one: the token is
+        withdrawn, and the step is undone as a precaution."""
         self.submit(LONG)
         self.redis.set("skew", 61000)
         self.record("N")
@@ -1570,17 +1767,21 @@ class Functions(unittest.TestCase):
         self.record("D")
         self.assertEqual(["D", "A", "R"], self.step(0)[:3])
 
-    def test_migrate_what_was_silent(self):
-        """It did not come back: an agent without Progress may be at it, or have done it. Nor may one that has taken the next."""
+    def test_migrate_a_silent_step(self):
+        """The request did not come back: an agent without Progress may work on it, or have done it.
+        Nor may a step whose next request was taken, or rejected."""
         self.submit(SHORT)
         self.define("e", LONG)
-        self.await_mark(0)
+        self.await_named(0)
         self.assertIn("silent", self.events())
         self.assertEqual(("WRONG_STATE", "IN_FLIGHT"), self.migrate("e", 1, 0))
         self.drive(0)
         self.assertEqual("R", self.step(0)[2])
         self.assertEqual(("WRONG_STATE", "IN_FLIGHT"), self.migrate("e", 1, 0))
-        for show, why in ((lambda token: self.call("taken", JOB, token), "IN_FLIGHT"), (lambda _: self.record("J"), "UNKNOWN")):
+        for show, why in (
+            (lambda token: self.call("taken", JOB, token), "IN_FLIGHT"),
+            (lambda _: self.record("J"), "UNKNOWN"),
+        ):
             self.redis.flushall()
             self.submit(LONG)
             self.define("e", SHORT)
@@ -1589,34 +1790,36 @@ class Functions(unittest.TestCase):
             show(self.step(0)[5])
             self.assertEqual(("WRONG_STATE", why), self.migrate("e", 1, 0))
 
-    def test_told_too_late(self):
-        """An agent that has had a request for longer than its lease must not begin it: that is no evidence."""
+    def test_late_progress_is_no_evidence(self):
+        """An agent that has had a request for longer than its lease must not begin it, so its
+        Progress is no evidence."""
         self.submit(LONG)
-        token, till = self.step(0)[5], self.step(0)[6]
+        token, until = self.step(0)[5], self.step(0)[6]
         self.assertEqual("STALE", self.call("renew", JOB, token, "0.5", "", 60000, "")[0])
-        self.assertEqual([token, till], self.step(0)[5:7])
+        self.assertEqual([token, until], self.step(0)[5:7])
         self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 59000, "")[0])
         self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 60000, "")[0])
 
-    def test_rejected_after_it_was_begun(self):
-        """Its agent has told of it: the lease decides, and the death counts."""
+    def test_rejected_after_progress(self):
+        """LockedUntil decides, and the expiry counts."""
         self.submit(LONG)
         token = self.step(0)[5]
         self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 0, "")[0])
         self.assertEqual("BEGUN", self.reply("J", token)[0])
         self.assertEqual("R", self.step(0)[2])
 
-    def test_the_wait_after_deaths(self):
-        """It doubles where nothing but a queue has shown them, and is as at first once an agent has told of one."""
+    def test_wait_after_expiries(self):
+        """The wait doubles after an expiry shown by the queue alone, and is reset after one shown
+        by Progress."""
         self.submit("1 1 0 1 1 1 1 9 0 -1 PP|")
-        self.die(0)
+        self.expire_begun(0)
         self.assertEqual("1", self.step(0)[10])
         self.drive(0)
         self.call("renew", JOB, self.step(0)[5], "0.5", "", 0, "")
-        self.await_mark(0)
+        self.await_named(0)
         self.assertEqual(("2", "0"), (self.step(0)[8], self.step(0)[10]))
 
-    def test_migrate_what_an_agent_has_told_of(self):
+    def test_migrate_a_step_with_progress(self):
         self.submit(LONG)
         self.redis.set("skew", 61000)
         self.record("N")
@@ -1624,11 +1827,11 @@ class Functions(unittest.TestCase):
         self.define("e", SHORT)
         self.assertEqual(("WRONG_STATE", "IN_FLIGHT"), self.migrate("e", 1, 0))
 
-    def test_migrate_to_what_is_gone(self):
+    def test_migrate_to_an_unknown_definition(self):
         self.submit(LONG)
         self.assertEqual("MOVED", self.migrate("e", 1))
 
-    def test_migrated_before_its_time(self):
+    def test_migrate_before_start_at(self):
         self.submit(LONG, start_at=self.now() + 3000)
         self.define("e", LONG, LONG)
         self.assertEqual("DONE", self.migrate("e", 2))
@@ -1639,8 +1842,8 @@ class Functions(unittest.TestCase):
         self.drive()
         self.assertEqual(["R", "R"], [self.step(i)[2] for i in range(2)])
 
-    def test_migrated_after_a_retry_of_all(self):
-        """It was held meanwhile: what was parked still begins anew."""
+    def test_migrate_after_retry_all(self):
+        """The job was on hold meanwhile. The step that was parked begins anew all the same."""
         self.submit(LONG, LONG)
         self.record("T")
         self.assertEqual(["P", "1"], [self.step(0)[2], self.step(0)[7]])
@@ -1652,8 +1855,8 @@ class Functions(unittest.TestCase):
         self.assertEqual("DONE", self.steer("resume"))
         self.assertEqual(["R", "0"], [self.step(0)[2], self.step(0)[7]])
 
-    def test_migrated_after_a_resume(self):
-        """Not all steps were looked at by then."""
+    def test_migrate_after_resume(self):
+        """The walk of the resume had not reached all steps."""
         self.submit(*[LONG] * (BUDGET + 1))
         self.steer("pause")
         self.assertEqual("DONE", self.steer("resume"))
@@ -1662,7 +1865,7 @@ class Functions(unittest.TestCase):
         self.assertEqual("DONE", self.migrate("e", BUDGET + 1))
         self.assertIn("w:0", *self.job("cursor"))
 
-    def test_migrate_what_does_not_go_forward(self):
+    def test_migrate_a_job_that_does_not_go_forward(self):
         self.submit(FAILS, LONG)
         self.define("e", LONG, LONG, LONG)
         self.record("P")
@@ -1671,8 +1874,8 @@ class Functions(unittest.TestCase):
         self.assertEqual(("WRONG_STATE", "BACK"), self.migrate("e", 3))
 
     def test_a_paused_job_is_not_tried_again(self):
-        """All is undone, but it has another try: that begins once it is resumed."""
-        self.submit(LONG, UNDOES, after={1: 0}, revert=LONG, tries=2)
+        """All is undone, and the job has another try: that begins once the job is resumed."""
+        self.submit(LONG, COMPENSATES, after={1: 0}, revert=LONG, tries=2)
         self.record("A")
         self.record("P", 1)
         self.record("D", 1)
@@ -1684,7 +1887,7 @@ class Functions(unittest.TestCase):
         self.assertEqual(["A", "R"], self.step(0)[1:3])
 
     def test_a_failed_job_is_paused_and_resumed(self):
-        """It stays FAILED; nothing is sent."""
+        """It stays FAILED, and nothing is sent."""
         self.submit(FAILS)
         self.record("P")
         self.steer("pause")
@@ -1693,8 +1896,8 @@ class Functions(unittest.TestCase):
         self.assertEqual(1, self.events().count("dispatched"))
         self.assertEqual(("WRONG_STATE", "FAILED"), self.steer("resume"))
 
-    def test_past_its_time(self):
-        """The job is held, ends or goes back, as its definition says."""
+    def test_deadline(self):
+        """The job goes on hold, ends or goes back, as its definition says."""
         for on_deadline, fields in (("P", ["deadline", None, "A"]), ("F", [None, "DEADLINE", "A"]),
                                     ("C", [None, "", "D"])):
             self.redis.flushall()
@@ -1704,7 +1907,7 @@ class Functions(unittest.TestCase):
             self.assertEqual(fields, self.job("hold", "ending", "desired"))
 
     def test_retry_all_while_the_job_ends(self):
-        """It has no step that failed, but goes on all the same."""
+        """No step has failed, but the job goes on all the same."""
         self.submit(LONG, LONG, after={1: 0}, on_deadline="F", complete_by=self.now() + 60000)
         self.redis.set("skew", 60000)
         self.drive()
@@ -1714,8 +1917,8 @@ class Functions(unittest.TestCase):
         self.record("A")
         self.assertEqual("R", self.step(1)[2])
 
-    def test_retry_of_one_of_those_that_failed(self):
-        """The other still has: the job ends as before."""
+    def test_retry_of_one_of_two_failed_steps(self):
+        """The other one still has failed: the job ends as before."""
         self.submit(FAILS, SHORT)
         self.record("P")
         self.record("T", 1)
@@ -1726,56 +1929,67 @@ class Functions(unittest.TestCase):
         self.assertEqual(2, self.events().count("settled"))
 
     def failure(self):
-        """What has decided last how the job ends, and the error of that step."""
+        """Returns the failure that decided last how the job ends, and the error of that step."""
         text = self.job("failure")[0]
-        return [text.split("|")[-1], self.redis.hget(f"{KEYS}data:{JOB}", "failure_back" if "|" in text else "failure")]
+        return [
+            text.split("|")[-1],
+            self.redis.hget(f"{KEYS}data:{JOB}", "failure_back" if "|" in text else "failure"),
+        ]
 
-    def test_which_failure_has_decided(self):
-        """The first one on each way. What a later one says of the same way changes nothing."""
-        self.submit(UNDOES, LONG, LONG, names="abc", revert=FAILS)
+    def test_deciding_failure(self):
+        """The first failure in each direction decides; later ones of that direction change
+        nothing."""
+        self.submit(COMPENSATES, LONG, LONG, names="abc", revert=FAILS)
         self.record("A", 1)
         self.record("P", error=an_error("declined"))
-        self.assertEqual(["a A PERMANENT 0 PERMANENT", shown("declined")], self.failure())
+        self.assertEqual(["a A PERMANENT 0 PERMANENT", without_details("declined")], self.failure())
         self.record("T", 2, error=an_error("stopped"))
         self.record("D", error="")
-        self.assertEqual(["a A PERMANENT 0 PERMANENT", shown("declined")], self.failure())
+        self.assertEqual(["a A PERMANENT 0 PERMANENT", without_details("declined")], self.failure())
         self.record("P", 1, error=an_error("cannot be taken back"))
         self.record("P", 2, error=an_error("nor this"))
         self.assertEqual(["COMPENSATION_FAILED"], self.job("outcome"))
-        self.assertEqual(["b D PERMANENT 1 PERMANENT", shown("cannot be taken back")], self.failure())
+        self.assertEqual(
+            ["b D PERMANENT 1 PERMANENT", without_details("cannot be taken back")], self.failure()
+        )
 
-    def test_a_failure_is_forgotten_when_the_job_goes_on(self):
-        self.submit(UNDOES, names="a", revert=LONG, tries=2)
+    def test_deciding_failure_is_reset_by_another_try(self):
+        self.submit(COMPENSATES, names="a", revert=LONG, tries=2)
         self.record("P", error=an_error("declined"))
         self.record("D")
         self.assertEqual(["A", "2"], self.job("desired", "tried"))
         self.assertEqual([""], self.job("failure"))
         self.record("P", error=an_error("declined again"))
         self.record("D")
-        self.assertEqual(["COMPENSATED", "FAILURE", "a A PERMANENT 0 PERMANENT"], self.job("outcome", "reason", "failure"))
-        self.assertEqual(shown("declined again"), self.failure()[1])
+        self.assertEqual(
+            ["COMPENSATED", "FAILURE", "a A PERMANENT 0 PERMANENT"],
+            self.job("outcome", "reason", "failure"),
+        )
+        self.assertEqual(without_details("declined again"), self.failure()[1])
         self.steer("enable")
         self.record("A")
         self.assertEqual(["SUCCEEDED", ""], self.job("outcome", "failure"))
 
-    def test_a_failure_that_is_left(self):
-        """A person had the other step tried again."""
+    def test_deciding_failure_after_a_retry(self):
+        """The first failure is gone because a person had that step tried again."""
         self.submit(LONG, LONG, names="ab", revert=FAILS)
         self.record("A")
         self.record("A", 1)
         self.steer("disable")
         self.record("P", error=an_error("first"))
         self.record("P", 1, error=an_error("second"))
-        self.assertEqual(["a D PERMANENT 0 PERMANENT", shown("first")], self.failure())
+        self.assertEqual(["a D PERMANENT 0 PERMANENT", without_details("first")], self.failure())
         self.steer("retry", "", 0)
         self.assertEqual([""], self.job("failure"))
         self.record("D")
-        self.assertEqual(["COMPENSATION_FAILED", "|b D PERMANENT 1 PERMANENT"], self.job("outcome", "failure"))
-        self.assertEqual(shown("second"), self.failure()[1])
+        self.assertEqual(
+            ["COMPENSATION_FAILED", "|b D PERMANENT 1 PERMANENT"], self.job("outcome", "failure")
+        )
+        self.assertEqual(without_details("second"), self.failure()[1])
 
-    def test_why_it_goes_back_stays_known(self):
-        """Also where its undo has failed, and a person has that tried again."""
-        self.submit(UNDOES, LONG, names="ab", actors="xy", revert=FAILS, revert_actor="z")
+    def test_deciding_failure_outlasts_a_failed_undo(self):
+        """The failure stays known when an undo has failed and a person has that tried again."""
+        self.submit(COMPENSATES, LONG, names="ab", actors="xy", revert=FAILS, revert_actor="z")
         self.record("A", 1)
         self.record("P", error=an_error("declined"), class_="DECLINED")
         self.record("D")
@@ -1784,11 +1998,11 @@ class Functions(unittest.TestCase):
         self.steer("retry", "", 1)
         self.record("D", 1)
         self.assertEqual(["COMPENSATED", "FAILURE"], self.job("outcome", "reason"))
-        self.assertEqual(["a A PERMANENT 0 DECLINED", shown("declined")], self.failure())
+        self.assertEqual(["a A PERMANENT 0 DECLINED", without_details("declined")], self.failure())
         self.assertEqual(["ended", "a", "x", "DECLINED"], self.needs())
 
-    def test_errors_that_are_none(self):
-        """What cannot be read as one is left out."""
+    def test_malformed_errors(self):
+        """Text that cannot be decoded as an Error is left out."""
         for error in ("\x0a", "\x0a\x7fBAD", "\x0b\x01", "\xff" * 20, "BAD"):
             with self.subTest(error):
                 self.redis.flushall()
@@ -1798,7 +2012,7 @@ class Functions(unittest.TestCase):
 
     def test_failures_that_no_agent_reports(self):
         self.submit("1 1 0 1 1 1 1 1 0 -1 PC|", names="a")
-        self.die(0)
+        self.expire_begun(0)
         self.drive(0)
         self.assertEqual(["COMPENSATED", "a A DEATHS 0 DEATHS"], self.job("outcome", "failure"))
         self.redis.flushall()
@@ -1807,59 +2021,72 @@ class Functions(unittest.TestCase):
         self.drive()
         self.assertEqual(["- A DEADLINE - DEADLINE", ""], self.failure())
 
-    def test_a_notice_says_what_has_decided(self):
-        self.submit(UNDOES, names="a")
+    def test_notification_has_the_deciding_failure(self):
+        self.submit(COMPENSATES, names="a")
         self.record("P", error=an_error("declined"))
-        *_, owed = sorted(self.index("owed"), key=lambda member: int(member.split()[1]))
-        answer = self.call("inspect", "notice", *owed.split(), 0)
-        self.assertEqual(["COMPENSATED", "FAILURE", "", "a A PERMANENT 0 PERMANENT", shown("declined")],
-                         [answer[-11], *answer[-6:-2]])
-        self.steer("enable")  # the end that is still to be told was what it was
-        answer = self.call("inspect", "notice", *owed.split(), 0)
-        self.assertEqual(["a A PERMANENT 0 PERMANENT", shown("declined")], answer[-4:-2])
-        self.call("settle_owed", *owed.split())
-        self.assertEqual([None] * 2, self.redis.hmget(f"{KEYS}data:{JOB}", "w" + owed.split()[1], "v" + owed.split()[1]))
+        *_, entry = sorted(self.index("owed"), key=lambda member: int(member.split()[1]))
+        answer = self.call("inspect", "notice", *entry.split(), 0)
+        self.assertEqual(
+            [
+                "COMPENSATED", "FAILURE", "", "a A PERMANENT 0 PERMANENT",
+                without_details("declined"),
+            ],
+            [answer[-11], *answer[-6:-2]],
+        )
+        self.steer("enable")  # the notification of the earlier end still says this
+        answer = self.call("inspect", "notice", *entry.split(), 0)
+        self.assertEqual(["a A PERMANENT 0 PERMANENT", without_details("declined")], answer[-4:-2])
+        self.call("settle_owed", *entry.split())
+        self.assertEqual(
+            [None] * 2,
+            self.redis.hmget(f"{KEYS}data:{JOB}", "w" + entry.split()[1], "v" + entry.split()[1]),
+        )
 
     def agents(self):
-        """Of each step the agent that has had it last."""
+        """Returns for each step the agent that had it last."""
         page = self.call("inspect", "job", JOB, 0, 9, 0)
         n = int(self.job("n")[0])
         return page[-6 * n + 5::6]
 
-    def test_who_has_answered(self):
-        """Each attempt in the history, the last one with the step; one that does not say is nobody."""
-        self.submit(CAPPED, LONG, LONG)
+    def test_agent_that_answered(self):
+        """The history names the agent of each attempt, and the record that of the last one. An
+        agent that does not give its name is left empty."""
+        self.submit(BACKS_OFF, LONG, LONG)
         self.assertEqual(["", "", ""], self.agents())
         self.record("T", agent="a-1")
         self.record("A", 1, agent="b-1")
         self.record("P", 2)
         self.assertEqual(["a-1", "b-1", ""], self.agents())
-        self.await_mark(0)
+        self.await_named(0)
         self.drive(0)
         self.record("A", agent="a-2")
         self.assertEqual(["a-2", "b-1", ""], self.agents())
-        answered = [entry.split()[2:] for entry in self.history() if entry.split()[2] in ("done", "failed")]
+        answered = [
+            entry.split()[2:] for entry in self.history() if entry.split()[2] in ("done", "failed")
+        ]
         self.assertEqual([["a-1"], ["b-1"], [], ["a-2"]], [words[4:] for words in answered])
 
-    def test_who_has_died(self):
-        """Of a dispatch that nobody answered it is the agent whose Progress has named it."""
-        self.submit(LONG, CAPPED)
+    def test_agent_of_an_expiry(self):
+        """For a dispatch without a reply, it is the agent whose Progress has named it."""
+        self.submit(LONG, BACKS_OFF)
         self.record("T", 1, agent="b-1")
         self.call("renew", JOB, self.step(0)[5], "0.5@a-1", "", 0, "")
         self.redis.set("skew", 600_000)
         self.expire()
-        self.await_mark(1)
+        self.await_named(1)
         self.drive(1)
         self.taken(1)
         self.redis.set("skew", 1_200_000)
         self.expire()
-        died = [entry.split()[2:] for entry in self.history() if entry.split()[2] == "expired"]
-        self.assertEqual([["expired", "0", "1"], ["expired", "1", "2"]], [words[:3] for words in died])
-        self.assertEqual([["a-1"], []], [words[4:] for words in died])
+        expiries = [entry.split()[2:] for entry in self.history() if entry.split()[2] == "expired"]
+        self.assertEqual(
+            [["expired", "0", "1"], ["expired", "1", "2"]], [words[:3] for words in expiries]
+        )
+        self.assertEqual([["a-1"], []], [words[4:] for words in expiries])
         self.assertEqual(["a-1", "b-1"], self.agents())
 
     def needs(self):
-        """What the job needs a person for, as the lists and the job itself have it."""
+        """Returns the attention of the job, which the lists and the job itself must agree on."""
         kinds = [kind for kind in ("parked", "deadline", "ended") if self.index(f"needs:{kind}")]
         self.assertEqual([JOB] if kinds else [], self.index("needs"))
         kind, since, *about = (self.job("attention")[0] or "").split() or ["", "0"]
@@ -1885,15 +2112,15 @@ class Functions(unittest.TestCase):
         self.assertEqual([""], self.needs())
         self.assertEqual(("WRONG_STATE", "NO_NEED"), self.steer("acknowledge"))
 
-    def test_another_parked_step_is_named(self):
-        """The one that was parked last; since when stays."""
+    def test_attention_names_the_last_parked_step(self):
+        """The time since when the job needs attention stays the same."""
         self.submit(LONG, LONG, names="ab", actors="xy")
         self.record("P", class_="CA")
         self.record("P", 1, class_="CB")
         self.assertEqual(["parked", "b", "y", "CB"], self.needs())
 
     def test_acknowledged_and_then_past_its_deadline(self):
-        """That is news: so it is on the list again."""
+        """That is new, so the job is on the list again."""
         self.submit(LONG, names="a", actors="x", complete_by=self.now() + 60_000)
         self.record("P", class_="DECLINED")
         self.steer("acknowledge")
@@ -1903,36 +2130,36 @@ class Functions(unittest.TestCase):
         self.assertEqual("parked", self.needs()[0])
 
     def test_acknowledged_and_then_parked_for_good(self):
-        self.submit(TRIED, names="a", actors="x")
+        self.submit(PARKS_FOR_A_TIME, names="a", actors="x")
         self.record("T", class_="BUSY")
         self.steer("acknowledge")
         self.redis.set("skew", 600_001)
-        self.await_mark(0)
+        self.await_named(0)
         self.drive(0)
         self.assertEqual(["PARKED"], self.alerts(self.record("P", class_="DECLINED")))
         self.assertEqual("parked", self.needs()[0])
         self.assertEqual("DECLINED", self.job("attention")[0].split()[-1])
 
-    def test_parked_until_it_has_succeeded(self):
-        """Also while it is tried again: that is no news, and no reason to look elsewhere."""
-        self.submit(TRIED, names="a", actors="x")
+    def test_attention_lasts_until_success(self):
+        """A step that is tried again stays parked in the list, and there is no new alert."""
+        self.submit(PARKS_FOR_A_TIME, names="a", actors="x")
         self.assertEqual(["PARKED"], self.alerts(self.record("T", class_="BUSY")))
         for skew in (600_001, 1_200_002):
             self.redis.set("skew", skew)
-            self.await_mark(0)
+            self.await_named(0)
             self.drive(0)
             self.assertEqual("R", self.step(0)[2])
             self.assertEqual("parked", self.job("attention")[0].split()[0])
             self.assertEqual([], self.alerts(self.record("T")))
         self.redis.set("skew", 1_800_003)
-        self.await_mark(0)
+        self.await_named(0)
         self.drive(0)
         self.record("A")
         self.assertEqual(["SUCCEEDED", "", "0"], self.job("outcome", "attention", "parked"))
         self.assertEqual([], self.index("needs"))
 
-    def test_what_an_older_build_has_parked_needs_a_person(self):
-        """It is on the list once a sweep has come by."""
+    def test_attention_for_a_step_parked_by_an_earlier_build(self):
+        """It is on the list after a sweep."""
         self.submit(LONG, names="a", actors="x")
         self.record("T")
         self.redis.hdel(f"{KEYS}job:{JOB}", "k0", "parked", "attention")
@@ -1944,7 +2171,7 @@ class Functions(unittest.TestCase):
             self.assertEqual(["parked", "a", "x", "EXHAUSTED"], self.needs())
         self.assertEqual(["1"], self.job("parked"))
 
-    def test_an_end_that_nobody_asked_for_needs_a_person(self):
+    def test_attention_for_a_failed_job(self):
         self.submit(FAILS, names="a", actors="x")
         self.assertEqual(["FAILED"], self.alerts(self.record("P", class_="DECLINED")))
         self.assertEqual(["ended", "a", "x", "DECLINED"], self.needs())
@@ -1959,13 +2186,15 @@ class Functions(unittest.TestCase):
         self.forget_all()
         self.assertEqual([], self.index("needs") + self.index("needs:ended"))
 
-    def test_which_ends_need_a_person(self):
+    def test_outcomes_that_need_a_person(self):
         for name, kind, want, definition in (
                 ("compensated", "P", "ended", {}), ("ordinary", "P", "", {"expected": 1}),
                 ("cancelled", "", "", {}), ("done", "A", "", {})):
             with self.subTest(name):
                 self.redis.flushall()
-                self.submit(UNDOES, names="a", actors="x", revert=LONG, revert_actor="y", **definition)
+                self.submit(
+                    COMPENSATES, names="a", actors="x", revert=LONG, revert_actor="y", **definition
+                )
                 if kind:
                     self.record(kind)
                 else:
@@ -1975,17 +2204,23 @@ class Functions(unittest.TestCase):
                     self.assertEqual([""], self.needs())
                     self.record("D")
                 self.assertEqual(want, self.needs()[0])
-                self.assertEqual(["COMPENSATED"] if want else [],
-                                 [m.split()[4] for m in self.history() if " attention " in m and len(m.split()) > 4]
-                                 or [m.split()[3] for m in self.history() if " attention " in m])
+                self.assertEqual(
+                    ["COMPENSATED"] if want else [],
+                    [
+                        m.split()[4]
+                        for m in self.history()
+                        if " attention " in m and len(m.split()) > 4
+                    ]
+                    or [m.split()[3] for m in self.history() if " attention " in m],
+                )
 
-    def test_an_undo_that_failed_needs_a_person(self):
-        self.submit(UNDOES, names="a", actors="x", revert=FAILS, revert_actor="y")
+    def test_attention_for_a_failed_undo(self):
+        self.submit(COMPENSATES, names="a", actors="x", revert=FAILS, revert_actor="y")
         self.record("P", class_="DECLINED")
         self.assertEqual(["COMPENSATION_FAILED"], self.alerts(self.record("P", class_="STUCK")))
         self.assertEqual(["ended", "a", "y", "STUCK"], self.needs())
 
-    def test_why_it_is_parked_outlasts_its_deadline(self):
+    def test_attention_for_a_parked_step_outlasts_the_deadline(self):
         self.submit(LONG, names="a", actors="x", complete_by=self.now() + 5_000)
         self.record("P", class_="DECLINED")
         self.redis.set("skew", 5_000)
@@ -1993,10 +2228,11 @@ class Functions(unittest.TestCase):
         self.assertEqual(["deadline"], self.job("hold"))
         self.assertEqual(["parked", "a", "x", "DECLINED"], self.needs())
 
-    def test_letters_of_others(self):
-        """Those that no scheduler answers for within a minute are news, to one of them, with their number."""
+    def test_dead_letters_of_others(self):
+        """The store reports dead letters that no scheduler answers for within a minute: to one
+        scheduler, with their number."""
         def letters(there, own=0, minutes=1):
-            """A scheduler has looked at drover.dead."""
+            """Reports what a scheduler has seen in drover.dead."""
             self.passed += minutes * 60_000
             self.redis.set("skew", self.passed)
             answer = self.call("told", "", "letters", "", there, own)
@@ -2004,24 +2240,24 @@ class Functions(unittest.TestCase):
             return int(answer[1])
 
         self.passed = 0
-        self.assertEqual(0, letters(5))  # what was there before
+        self.assertEqual(0, letters(5))  # these were there before
         self.assertEqual((0, 2), (letters(7), letters(7)))
         self.assertEqual(0, letters(7))
-        # one that another scheduler has put there, which says so a little later
+        # Another scheduler has put one there, and says so a little later.
         self.assertEqual((0, 0), (letters(8, minutes=0.5), letters(8, own=1, minutes=0.5)))
         self.assertEqual((0, 0), (letters(8), letters(8)))
-        # that scheduler says so before it can be seen; it and two of others come
+        # That scheduler says so before the letter can be seen; then it and two of others come.
         self.assertEqual((0, 0, 2), (letters(8, own=1), letters(11, minutes=0.5), letters(11)))
-        # schedulers put some there all the time; what was seen a minute ago counts
+        # Schedulers put letters there all the time; the number seen a minute ago counts.
         self.assertEqual((0, 0, 0), (letters(20), letters(30, own=9), letters(40, own=10)))
         self.assertEqual((0, 0), (letters(50, own=21), letters(50)))
-        # somebody has read some
+        # A person has removed some.
         self.assertEqual((0, 0, 1), (letters(3), letters(4), letters(4)))
-        # one that never comes covers nothing up for long
+        # A letter that was announced and never comes hides another one only for a while.
         self.assertEqual((0, 0, 0), (letters(4, own=1), letters(4), letters(4)))
         self.assertEqual((0, 1), (letters(5), letters(5)))
 
-    def test_past_its_deadline_a_job_needs_a_person(self):
+    def test_attention_for_a_passed_deadline(self):
         self.submit(LONG, names="a", actors="x", complete_by=self.now() + 60_000)
         self.redis.set("skew", 60_000)
         self.drive()
@@ -2030,119 +2266,136 @@ class Functions(unittest.TestCase):
         self.assertEqual([""], self.needs())
 
     def listed(self, needs="any", class_="", actor="", *labels):
-        answer = self.call("inspect", "jobs", "+inf", "", 0, 10, "", "", needs, class_, actor, *labels)
+        answer = self.call(
+            "inspect", "jobs", "+inf", "", 0, 10, "", "", needs, class_, actor, *labels
+        )
         return int(answer[5])
 
-    def test_a_list_of_what_needs_a_person(self):
+    def test_list_of_jobs_that_need_a_person(self):
         self.submit(LONG, names="a", actors="x")
         self.assertEqual((1, 0), (self.listed(""), self.listed()))
         self.record("P", class_="DECLINED")
-        self.assertEqual((1, 1, 0, 0), tuple(map(self.listed, ("any", "parked", "deadline", "ended"))))
+        self.assertEqual(
+            (1, 1, 0, 0), tuple(map(self.listed, ("any", "parked", "deadline", "ended")))
+        )
         self.assertEqual((1, 0), (self.listed(class_="DECLINED"), self.listed(class_="OTHER")))
         self.assertEqual((1, 0), (self.listed(actor="x"), self.listed("any", "DECLINED", "y")))
         self.assertEqual(["0", "0", "1", "0", "0"], self.call("forget", FAR, 1))
 
-    SILENT = "20000 20000 0 1 1 1 9 2 0 -1 PP 3600000|"  # parked after two deaths, and tried again after an hour
+    # parked after two expiries, and tried again after an hour
+    SILENCE_INTERVAL = "20000 20000 0 1 1 1 9 2 0 -1 PP 3600000|"
 
-    def fall_silent(self):
-        """Its agent has the request, and is not heard of again."""
+    def expire_silently(self):
+        """Lets an agent take the request and never answer."""
         self.taken(0)
-        self.redis.set("skew", int(self.redis.get("skew") or 0) + int(self.step(0)[6]) - self.now() + 1)
-        self.await_mark(0)
+        self.redis.set(
+            "skew", int(self.redis.get("skew") or 0) + int(self.step(0)[6]) - self.now() + 1
+        )
+        self.await_named(0)
         answer = self.call("drive", JOB, NONCES[1], "me", 0, 0)
         return self.alerts(answer)
 
-    def wait_out(self, ms):
-        """The step is parked for so long; then it is tried."""
+    def pass_silence_interval(self, ms):
+        """The step is parked for this long, and tried afterwards."""
         self.assertEqual("P", self.step(0)[2])
         left = int(self.step(0)[6]) - self.now()
         self.assertTrue(ms - 10_000 < left <= ms, left)
         self.redis.set("skew", int(self.redis.get("skew") or 0) + left + 1)
-        self.await_mark(0)
+        self.await_named(0)
         self.drive(0)
         self.assertEqual("R", self.step(0)[2])
 
-    def test_silence_ends(self):
-        """One dispatch after the interval, then after twice as long; the alert is told once."""
-        self.submit(self.SILENT, names="a", actors="x")
-        self.assertEqual([], self.fall_silent())
+    def test_silence_interval_doubles(self):
+        """One dispatch after the interval, then one after twice as long. There is one alert."""
+        self.submit(self.SILENCE_INTERVAL, names="a", actors="x")
+        self.assertEqual([], self.expire_silently())
         self.assertEqual("R", self.step(0)[2])
-        self.assertEqual(["PARKED"], self.fall_silent())
+        self.assertEqual(["PARKED"], self.expire_silently())
         self.assertEqual(["parked", "a", "x", "DEATHS"], self.needs())
-        self.wait_out(3_600_000)
-        self.assertEqual([], self.fall_silent())
-        self.wait_out(7_200_000)
+        self.pass_silence_interval(3_600_000)
+        self.assertEqual([], self.expire_silently())
+        self.pass_silence_interval(7_200_000)
         self.assertEqual("parked", self.job("attention")[0].split()[0])
-        self.record("T")  # somebody is there again: deaths are counted anew
+        self.record("T")  # an agent has answered: expiries are counted anew
         self.assertEqual(("B", "0"), (self.step(0)[2], self.step(0)[8]))
 
-    def test_a_deferral_ends_a_silence(self):
-        """An agent has answered: it is tried again when that one says, and deaths are counted anew."""
-        self.submit(self.SILENT, names="a")
-        self.fall_silent()
-        self.fall_silent()
-        self.wait_out(3_600_000)
+    def test_deferral_resets_expiries(self):
+        """An agent has answered: the step is tried again when the deferral says, and expiries are
+        counted anew."""
+        self.submit(self.SILENCE_INTERVAL, names="a")
+        self.expire_silently()
+        self.expire_silently()
+        self.pass_silence_interval(3_600_000)
         self.reply("F", self.step(0)[5], retry_after=5000)
         self.assertEqual(("B", "0"), (self.step(0)[2], self.step(0)[8]))
         self.redis.set("skew", int(self.redis.get("skew")) + 6000)
-        self.await_mark(0)
+        self.await_named(0)
         self.drive(0)
         self.assertEqual("R", self.step(0)[2])
 
-    def test_a_round_that_does_not_get_through(self):
-        """No queue took it: nothing of the silence is over, and its round is still to come."""
-        self.submit(self.SILENT, names="a")
-        self.fall_silent()
-        self.fall_silent()
-        self.wait_out(3_600_000)
+    def test_unroutable_after_the_silence_interval(self):
+        """No queue took the request: no new silence interval begins, and the step is dispatched
+        after a backoff."""
+        self.submit(self.SILENCE_INTERVAL, names="a")
+        self.expire_silently()
+        self.expire_silently()
+        self.pass_silence_interval(3_600_000)
         self.reply("X", self.step(0)[5])
         self.redis.set("skew", int(self.redis.get("skew")) + 10_000)
-        self.await_mark(0)
+        self.await_named(0)
         self.drive(0)
         self.assertEqual("R", self.step(0)[2])
 
-    def test_silence_ends_within_a_day(self):
-        self.submit(self.SILENT, names="a")
-        self.fall_silent()
-        self.fall_silent()
+    def test_longest_silence_interval_is_a_day(self):
+        self.submit(self.SILENCE_INTERVAL, names="a")
+        self.expire_silently()
+        self.expire_silently()
         for hours in (1, 2, 4, 8, 16, 24, 24):
-            self.wait_out(hours * 3_600_000)
-            self.fall_silent()
+            self.pass_silence_interval(hours * 3_600_000)
+            self.expire_silently()
 
-    def test_silence_that_does_not_end(self):
-        """Where its policy says never, and in a job of before its definition could say when."""
-        for terms, renewed in ((self.SILENT.replace("3600000", "0"), 0), (self.SILENT, FAR), (self.SILENT.replace(" 3600000", ""), 0)):
+    def test_no_silence_interval(self):
+        """The policy says never, or the job is older than the setting."""
+        for terms, renewed in (
+            (self.SILENCE_INTERVAL.replace("3600000", "0"), 0),
+            (self.SILENCE_INTERVAL, FAR),
+            (self.SILENCE_INTERVAL.replace(" 3600000", ""), 0),
+        ):
             with self.subTest(terms):
                 self.redis.flushall()
                 self.submit(terms, names="a")
                 if renewed:
                     self.redis.hset(f"{KEYS}def:d", "renewed", renewed)
-                self.fall_silent()
-                self.fall_silent()
+                self.expire_silently()
+                self.expire_silently()
                 self.assertEqual(("P", "0"), (self.step(0)[2], self.step(0)[6]))
 
     def bounded(self, terms=LONG, **definition):
-        """A job that must be complete in ten seconds; else it is taken back."""
-        self.submit(terms, names="a", revert=LONG, on_deadline="C", complete_by=self.now() + 10_000, **definition)
+        """Submits a job that must be complete in ten seconds, or goes back."""
+        self.submit(
+            terms, names="a", revert=LONG, on_deadline="C", complete_by=self.now() + 10_000,
+            **definition,
+        )
 
     def test_no_lease_beyond_the_deadline(self):
-        """Neither wait nor lease is longer than what is left; an undo has what it is given."""
+        """Neither wait nor lease is longer than the time that is left; an undo has both in full."""
         self.bounded()
         left = int(self.step(0)[6]) - self.now()
-        self.assertTrue(15_000 < left <= 20_000, left)  # ten to wait, ten to work
+        self.assertTrue(15_000 < left <= 20_000, left)  # ten seconds to wait, ten to work
         self.record("A")
         self.steer("disable")
         left = int(self.step(0)[6]) - self.now()
         self.assertTrue(110_000 < left <= 120_000, left)
 
-    def test_a_wait_that_is_over_before_the_deadline(self):
-        """What comes back after its whole wait was not thrown away: it waits for an agent again, and not for a backoff."""
+    def test_expired_request_before_the_deadline(self):
+        """A request that comes back after its whole wait was not thrown away: it waits for an agent
+        again, without a backoff."""
         self.submit(LONG, names="a", on_deadline="C", complete_by=self.now() + 90_000)
         self.redis.set("skew", 60_000)
         self.record("N")
         self.assertEqual(("R", "2"), (self.step(0)[2], self.step(0)[4]))
 
-    def test_a_lease_where_the_deadline_parks(self):
+    def test_lease_is_not_cut_if_the_deadline_parks(self):
         self.submit(LONG, names="a", on_deadline="P", complete_by=self.now() + 10_000)
         self.assertGreater(int(self.step(0)[6]) - self.now(), 110_000)
 
@@ -2154,26 +2407,34 @@ class Functions(unittest.TestCase):
         self.assertEqual(["RENEWED", "0"], self.call(*renew)[:2])
 
     def test_nothing_is_sent_past_the_deadline(self):
-        """It was not noticed yet: the job is about to be taken back. Nor is a request sent again."""
-        self.submit(LONG, LONG, LONG, names="abc", after={1: 0}, on_deadline="C", complete_by=self.now() + 10_000)
+        """No call has noticed the deadline yet, and the job is about to go back. A request that
+        waits in a scheduler is not sent either."""
+        self.submit(
+            LONG, LONG, LONG, names="abc", after={1: 0}, on_deadline="C",
+            complete_by=self.now() + 10_000,
+        )
         self.redis.set("skew", 5_000)
         (request,) = self.call("unsent", JOB, NONCES[3], "me", 1, self.step(2)[5])[3:4]
         wait = int(request.split()[7])
         self.assertTrue(0 < wait <= 5_000, wait)
         self.redis.set("skew", 10_001)
         self.record("A")
-        self.assertEqual(["W", "A"], [self.step(1)[2] if self.job("1")[0] else "W", *self.job("desired")])
-        self.assertEqual("0", self.call("unsent", JOB, NONCES[4], "me", 2, self.step(2)[5])[2].split()[-1])
+        self.assertEqual(
+            ["W", "A"], [self.step(1)[2] if self.job("1")[0] else "W", *self.job("desired")]
+        )
+        self.assertEqual(
+            "0", self.call("unsent", JOB, NONCES[4], "me", 2, self.step(2)[5])[2].split()[-1]
+        )
         self.assertEqual("W", self.step(2)[2])
         self.drive()
         self.assertEqual(["D"], self.job("desired"))
 
-    def test_a_lease_that_the_deadline_ends_is_no_death(self):
+    def test_lease_cut_by_the_deadline_is_no_expiry(self):
         self.submit(LONG, names="a", on_deadline="F", complete_by=self.now() + 10_000)
         self.taken(0)
         self.drive()
         self.redis.set("skew", 21_000)
-        self.await_mark(0)
+        self.await_named(0)
         self.drive(0)
         self.assertEqual(["FAILED", "DEADLINE"], self.job("outcome", "reason"))
         self.assertEqual("0", self.step(0)[8])
@@ -2182,8 +2443,8 @@ class Functions(unittest.TestCase):
         self.record("P")
         self.record("D")
 
-    def test_a_wait_between_two_tries(self):
-        self.submit(UNDOES, names="a", revert=LONG, tries=4, interval=60_000, coefficient=3)
+    def test_interval_between_tries_of_a_job(self):
+        self.submit(COMPENSATES, names="a", revert=LONG, tries=4, interval=60_000, coefficient=3)
         for wait in (60_000, 180_000):
             self.fail_and_undo()
             self.assertEqual(["PROCESSING", "D", "0"], self.job("phase", "desired", "open"))
@@ -2197,24 +2458,29 @@ class Functions(unittest.TestCase):
             self.drive()
             self.assertEqual(["A", "0"], self.job("desired", "next_try"))
         self.fail_and_undo()
-        self.assertEqual("DONE", self.steer("disable"))  # nor is it tried again
-        self.assertEqual(["COMPENSATED", "REQUESTED", "0"], self.job("outcome", "reason", "next_try"))
+        self.assertEqual("DONE", self.steer("disable"))  # so it is not tried again
+        self.assertEqual(
+            ["COMPENSATED", "REQUESTED", "0"], self.job("outcome", "reason", "next_try")
+        )
 
     def test_cancelled_between_two_tries(self):
-        self.submit(UNDOES, names="a", revert=LONG, tries=4, interval=60_000)
+        self.submit(COMPENSATES, names="a", revert=LONG, tries=4, interval=60_000)
         self.fail_and_undo()
         self.assertEqual("DONE", self.steer("cancel"))
         self.assertEqual(["CANCELLED", "REQUESTED"], self.job("outcome", "reason"))
         self.assertEqual([""], self.needs())
 
-    def test_no_wait_beyond_the_deadline(self):
-        """The next try would begin too late."""
-        self.submit(UNDOES, names="a", revert=LONG, tries=2, interval=60_000, complete_by=self.now() + 30_000)
+    def test_no_try_after_the_deadline(self):
+        """The next try would begin after the deadline."""
+        self.submit(
+            COMPENSATES, names="a", revert=LONG, tries=2, interval=60_000,
+            complete_by=self.now() + 30_000,
+        )
         self.fail_and_undo()
         self.assertEqual(["COMPENSATED"], self.job("outcome"))
 
-    def test_a_wait_is_paused(self):
-        self.submit(UNDOES, names="a", revert=LONG, tries=2, interval=60_000)
+    def test_pause_between_two_tries(self):
+        self.submit(COMPENSATES, names="a", revert=LONG, tries=2, interval=60_000)
         self.fail_and_undo()
         self.steer("pause")
         self.redis.set("skew", 60_001)
@@ -2223,8 +2489,8 @@ class Functions(unittest.TestCase):
         self.steer("resume")
         self.assertEqual(["A"], self.job("desired"))
 
-    def test_other_arguments_on_the_way_back(self):
-        """What waits for its undo is not to be done."""
+    def test_new_arguments_on_the_way_back(self):
+        """The step waits for its undo, so its forward action is not wanted."""
         self.submit(LONG, LONG, after={1: 0}, revert=LONG)
         self.record("A")
         self.record("A", 1)
@@ -2239,19 +2505,19 @@ class Functions(unittest.TestCase):
         return [self.redis.hget(f"{KEYS}def:{name}", "refs") for name in names]
 
     def park(self, *steps, **definition):
-        """A job whose first step may have been done, and is parked."""
+        """Submits a job whose first step may have taken effect, and is parked."""
         self.submit(*(steps or (LONG,)), **definition)
         self.record("T")
         self.assertEqual(["U", "P"], self.step(0)[0:3:2])
 
     def test_change_of_the_lease(self):
-        """The same work, under the same key; what was counted against it is forgiven."""
+        """It is the same work under the same key; its failures and expiries are counted anew."""
         self.park()
         self.define("e", "90000 60000 0 1 1 1 1 1 0 -1 PP|")
         self.assertEqual("DONE", self.change("e", "0t", "lock_ms"))
-        _, _, state, turn, attempt, _, till, failures, *_ = self.step(0)
+        _, _, state, turn, attempt, _, until, failures, *_ = self.step(0)
         self.assertEqual(["R", "1", "2", "0"], [state, turn, attempt, failures])
-        self.assertGreater(int(till), self.now() + 145_000)
+        self.assertGreater(int(until), self.now() + 145_000)
         self.assertEqual([None, "1"], self.refs("d", "e"))
         self.assertEqual(["1"], self.job("turn"))
         self.assertIn("changed", self.events())
@@ -2269,8 +2535,8 @@ class Functions(unittest.TestCase):
         self.assertEqual(["D", "R", turn], self.step(0)[1:4])
         self.assertGreater(int(self.step(0)[6]), self.now() + 145_000)
 
-    def test_change_of_what_was_not_done(self):
-        """No agent has had it: another actor does it, under another key."""
+    def test_change_of_a_step_that_was_not_begun(self):
+        """No agent has had the request: another actor does the work, under another key."""
         self.submit(LONG)
         self.record("L")
         self.assertEqual(["D", "P"], self.step(0)[0:3:2])
@@ -2279,15 +2545,16 @@ class Functions(unittest.TestCase):
         self.assertEqual(["D", "A", "R", "2", "2"], self.step(0)[:5])
         self.assertEqual([None, "1"], self.refs("d", "e"))
 
-    def test_change_of_what_may_have_been_done(self):
-        """It is undone as it was, and then done as it is to be; meanwhile the job begins nothing else."""
+    def test_change_of_an_unknown_step(self):
+        """The step is undone by the old definition, then done by the new one; the job begins
+        nothing else until then."""
         self.park(LONG, LONG, LONG, after={2: 1}, revert=LONG)
         self.define("e", SHORT, LONG, LONG, after={2: 1}, revert=SHORT)
         key = self.step(0)[3]
         self.assertEqual("DONE", self.change("e", 0))
         self.assertEqual(["U", "D", "R", "2"], self.step(0)[:4])
-        self.assertEqual(key, self.step(0)[12])  # what the undo takes back
-        self.assertGreater(int(self.step(0)[6]), self.now() + 60_000)  # by the terms of before
+        self.assertEqual(key, self.step(0)[12])  # the turn that the undo takes back
+        self.assertGreater(int(self.step(0)[6]), self.now() + 60_000)  # by the old terms
         self.assertEqual(["1", "1"], self.refs("d", "e"))
         self.record("A", 1)
         self.assertEqual("W", self.step(2)[2])
@@ -2298,12 +2565,15 @@ class Functions(unittest.TestCase):
         self.assertLess(int(self.step(0)[6]), self.now() + 60_000)
         self.assertEqual("R", self.step(2)[2])
         self.assertEqual([None, "1"], self.refs("d", "e"))
-        self.assertEqual([["0"], ["0", "actor"]], [self.noted("changing")[0], self.noted("edited")[0]])
+        self.assertEqual(
+            [["0"], ["0", "actor"]],
+            [self.entries_after("changing")[0], self.entries_after("edited")[0]],
+        )
         self.assertEqual([""], self.job("waits_for"))
         self.assertFalse(self.redis.hexists(f"{KEYS}data:{JOB}", "change"))
 
-    def test_arguments_of_what_may_have_been_done(self):
-        """The undo has those of before."""
+    def test_new_arguments_of_an_unknown_step(self):
+        """The undo has the old arguments."""
         self.park(revert=LONG)
         self.assertEqual("DONE", self.steer("change", "d", "arguments", "others", 0))
         self.assertEqual(["U", "D", "R"], self.step(0)[:3])
@@ -2313,14 +2583,14 @@ class Functions(unittest.TestCase):
         self.assertEqual(["1"], self.refs("d"))
         self.assertEqual(["D", "A", "R"], self.step(0)[:3])
 
-    def test_an_undo_on_the_way_forward_that_was_parked(self):
-        """It succeeds when it is tried again: its step is forward work from then on, which is not parked."""
+    def test_parked_undo_on_the_way_forward(self):
+        """Its second try succeeds. From then on the step is forward work, and is not parked."""
         tried = "60000 60000 0 1 1 1 1 1 0 1 PP|"
         self.park(revert=tried)
         self.define("e", LONG, revert=tried)
         self.assertEqual("DONE", self.change("e", 0))
         self.record("T")
-        self.await_mark(0)
+        self.await_named(0)
         self.drive(0)
         self.assertEqual(["D", "R"], self.step(0)[1:3])
         self.assertEqual([JOB], self.index("needs:parked"))
@@ -2328,16 +2598,16 @@ class Functions(unittest.TestCase):
         self.assertEqual(["A", "R"], self.step(0)[1:3])
         self.assertEqual([], self.index("needs:parked"))
 
-    def test_change_of_what_nothing_takes_back(self):
+    def test_change_of_an_unknown_step_without_an_undo(self):
         self.park()
         self.define("e", SHORT)
         self.assertEqual(("WRONG_STATE", "UNKNOWN"), self.change("e", 0))
         self.assertEqual(["1", "0"], self.refs("d", "e"))
         self.assertEqual("DONE", self.change("e", "0!"))
         self.assertEqual(["D", "A", "R", "2"], self.step(0)[:4])
-        self.assertEqual([["0"]], self.noted("anew"))
+        self.assertEqual([["0"]], self.entries_after("anew"))
 
-    def test_change_of_what_is_under_way(self):
+    def test_change_of_a_step_in_flight_or_done(self):
         self.submit(LONG, LONG, after={1: 0})
         self.define("e", SHORT, SHORT, after={1: 0})
         for step in ("0", "0t", "0!"):
@@ -2347,7 +2617,7 @@ class Functions(unittest.TestCase):
             self.assertEqual(("WRONG_STATE", "NOT_FAILED"), self.change("e", step))
         self.assertEqual(["1", "0"], self.refs("d", "e"))
 
-    def test_change_before_it_begins(self):
+    def test_change_before_the_step_begins(self):
         self.submit(LONG, LONG, after={1: 0})
         self.define("e", LONG, SHORT, after={1: 0})
         self.assertEqual("DONE", self.change("e", 1))
@@ -2368,8 +2638,8 @@ class Functions(unittest.TestCase):
         self.assertEqual(["SUCCEEDED"], self.job("outcome"))
         self.assertEqual(("WRONG_STATE", "SUCCEEDED"), self.change("e", 0))
 
-    def test_change_that_is_overtaken(self):
-        """The job is turned, or ended, before the step is undone: it stays as it is."""
+    def test_change_dropped_by_a_turn(self):
+        """The job turns, or ends, before the step is undone: the step is not changed."""
         for command, code in (("disable", "TURNED"), ("kill", "TURNED")):
             with self.subTest(command):
                 self.redis.flushall()
@@ -2377,12 +2647,13 @@ class Functions(unittest.TestCase):
                 self.define("e", LONG, revert=LONG)
                 self.assertEqual("DONE", self.change("e", 0))
                 self.assertEqual("DONE", self.steer(command))
-                self.assertEqual([code], self.noted("unchanged")[0])
+                self.assertEqual([code], self.entries_after("unchanged")[0])
                 self.assertEqual(["1", None], self.refs("d", "e"))
                 self.assertEqual([""], self.job("waits_for"))
 
-    def test_change_that_a_person_overtakes(self):
-        """It is done, somebody says: then it is not changed any more, and the others go on."""
+    def test_change_dropped_by_a_resolve(self):
+        """A person resolves the step as done: it is not changed any more, and the other steps go
+        on."""
         self.park(LONG, LONG, LONG, after={2: 1}, revert=LONG)
         self.define("e", SHORT, LONG, LONG, after={2: 1}, revert=LONG)
         self.assertEqual("DONE", self.change("e", 0))
@@ -2390,12 +2661,12 @@ class Functions(unittest.TestCase):
         self.assertEqual(["U", "D", "P"], self.step(0)[:3])
         self.assertEqual("DONE", self.steer("resolve", 0, "A", ""))
         self.record("A", 1)
-        self.assertEqual([["NOT_FAILED", "0"]], self.noted("unchanged"))
+        self.assertEqual([["NOT_FAILED", "0"]], self.entries_after("unchanged"))
         self.assertEqual(["1", None], self.refs("d", "e"))
         self.assertEqual("R", self.step(2)[2])
 
     def test_change_whose_undo_fails_for_good(self):
-        """It is dropped, and what else the job has to do goes on."""
+        """The change is dropped, and the other steps of the job go on."""
         self.park(LONG, LONG, LONG, after={2: 1}, revert=FAILS)
         self.define("e", SHORT, LONG, LONG, after={2: 1}, revert=FAILS)
         self.assertEqual("DONE", self.change("e", 0))
@@ -2403,15 +2674,19 @@ class Functions(unittest.TestCase):
         self.assertEqual("W", self.step(2)[2])
         self.record("P")  # the undo
         self.assertEqual(["U", "D", "F"], self.step(0)[:3])
-        self.assertEqual([["FAILED", "0"]], self.noted("unchanged"))
-        self.assertEqual(([""], False), (self.job("waits_for"), self.redis.hexists(f"{KEYS}data:{JOB}", "change")))
+        self.assertEqual([["FAILED", "0"]], self.entries_after("unchanged"))
+        self.assertEqual(
+            ([""], False),
+            (self.job("waits_for"), self.redis.hexists(f"{KEYS}data:{JOB}", "change")),
+        )
         self.assertEqual(["1", None], self.refs("d", "e"))
         self.assertEqual("R", self.step(2)[2])
         self.record("A", 2)
         self.assertEqual(["COMPENSATION_FAILED"], self.job("outcome"))
 
-    def test_change_that_a_person_overtakes_late(self):
-        """The same, where the others have been held up before: nothing but that word is to come."""
+    def test_change_dropped_by_a_late_resolve(self):
+        """The other steps have waited for the change already, and only the Resolve can let them go
+        on."""
         self.park(LONG, LONG, LONG, after={2: 1}, revert=LONG)
         self.define("e", SHORT, LONG, LONG, after={2: 1}, revert=LONG)
         self.assertEqual("DONE", self.change("e", 0))
@@ -2420,10 +2695,11 @@ class Functions(unittest.TestCase):
         self.assertEqual("W", self.step(2)[2])
         self.assertEqual("DONE", self.steer("resolve", 0, "A", ""))
         self.assertEqual("R", self.step(2)[2])
-        self.assertEqual([["NOT_FAILED", "0"]], self.noted("unchanged"))
+        self.assertEqual([["NOT_FAILED", "0"]], self.entries_after("unchanged"))
 
-    def test_keys_of_a_change_that_is_not_carried_out(self):
-        """The job ends before: what is done afterwards has another key than the undo."""
+    def test_key_after_a_change_that_was_dropped(self):
+        """The job ends before the change is carried out: what is done later has another key than
+        the undo."""
         self.submit(LONG, FAILS, revert=LONG)
         self.record("T")
         self.define("e", SHORT, FAILS, revert=LONG)
@@ -2437,7 +2713,7 @@ class Functions(unittest.TestCase):
         self.assertNotEqual(undone, self.step(0)[3])
 
     def test_an_undo_that_was_sent_keeps_its_key(self):
-        """A change finds its undo under way before: it is the same work."""
+        """The undo was sent before the change: its dispatch for the change is the same work."""
         self.submit(LONG, revert=LONG)
         self.steer("disable")
         self.record("T")
@@ -2449,25 +2725,26 @@ class Functions(unittest.TestCase):
         self.assertEqual(["U", "D", "R", key], self.step(0)[:4])
 
     def test_timers_wait_for_a_change(self):
-        """A parked step whose try is due while a change waits has it afterwards."""
+        """A parked step whose next try is due while a change waits is dispatched after the
+        change."""
         soon = "60000 60000 0 1 1 1 1 1 0 1 PP|"
         self.submit(LONG, soon, revert=LONG)
         self.record("T")
         self.record("T", 1)
         self.define("e", SHORT, soon, revert=LONG)
         self.assertEqual("DONE", self.change("e", 0))
-        servers.wait_for(lambda: int(self.step(1)[6]) < self.now(), "its time")
+        servers.wait_for(lambda: int(self.step(1)[6]) < self.now(), "the next try to be due")
         self.expire()
         self.drive(1)
         self.assertEqual("P", self.step(1)[2])
         self.record("D")
-        self.await_mark(1)
+        self.await_named(1)
         self.drive(1)
         self.assertEqual("R", self.step(1)[2])
 
-    def test_a_death_after_the_deadline_counts(self):
-        """A person has the job go on: no lease is cut any more."""
-        self.submit(DIES, revert=LONG, on_deadline="F", complete_by=self.now() + 60_000)
+    def test_expiry_after_the_deadline_counts(self):
+        """A person lets the job go on, so the deadline cuts no lease any more."""
+        self.submit(ONE_EXPIRY, revert=LONG, on_deadline="F", complete_by=self.now() + 60_000)
         self.record("T")
         self.redis.set("skew", 61_000)
         self.call("drive", JOB, NONCES[1], "me", 0)
@@ -2479,15 +2756,16 @@ class Functions(unittest.TestCase):
         self.expire()
         self.assertEqual("expired", self.events()[-1])
 
-    def test_an_older_job_stays_one(self):
-        """A change gives it nothing else than what it says."""
+    def test_change_gives_no_silence_interval(self):
+        """The definition with the change keeps the time before which jobs have no silence
+        interval."""
         self.park()
         self.redis.hset(f"{KEYS}def:d", "renewed", FAR)
         self.define("e", "90000 60000 0 1 1 1 1 1 0 -1 PP|")
         self.assertEqual("DONE", self.change("e", "0t"))
         self.assertEqual(str(FAR), self.redis.hget(f"{KEYS}def:e", "renewed"))
 
-    def test_change_while_it_is_paused(self):
+    def test_change_of_a_paused_job(self):
         self.park(revert=LONG)
         self.define("e", SHORT, revert=LONG)
         self.steer("pause")
@@ -2499,8 +2777,8 @@ class Functions(unittest.TestCase):
         self.assertEqual(["D", "A", "R"], self.step(0)[:3])
         self.assertLess(int(self.step(0)[6]), self.now() + 60_000)
 
-    def test_migrate_what_may_have_been_done(self):
-        """Of two such steps the job waits for both; then it has the newer version."""
+    def test_migrate_unknown_steps(self):
+        """The job waits until both steps are undone; then it has the newer version."""
         self.park(LONG, LONG, revert=LONG)
         self.record("T", 1)
         self.define("e", SHORT, SHORT, LONG, revert=SHORT)
@@ -2518,7 +2796,7 @@ class Functions(unittest.TestCase):
         self.assertEqual(["7", "7"], keys)
 
     def test_migrate_to_another_lease(self):
-        """Begun steps keep their work, and its key."""
+        """Steps that were begun keep their key."""
         self.park(LONG, LONG)
         self.record("A", 1)
         self.define("e", "90000 60000 0 1 1 1 1 1 0 -1 PP|", "90000 60000 0 1 1 1 1 1 0 -1 PP|")
@@ -2531,16 +2809,16 @@ class Functions(unittest.TestCase):
         self.record("A")
         self.assertEqual(["SUCCEEDED"], self.job("outcome"))
 
-    def test_migrate_what_nothing_takes_back(self):
+    def test_migrate_an_unknown_step_without_an_undo(self):
         self.park()
         self.define("e", SHORT)
         self.assertEqual(("WRONG_STATE", "UNKNOWN"), self.migrate("e", 1, 0))
         self.assertEqual("DONE", self.migrate("e", 1, "0!"))
         self.assertEqual(["D", "A", "R", "3"], self.step(0)[:4])
-        self.assertEqual([["0"]], self.noted("anew"))
+        self.assertEqual([["0"]], self.entries_after("anew"))
 
-    def steps_told(self):
-        """What has happened at steps since the last time, for the client that asks for it."""
+    def step_events(self):
+        """Returns the step events since the last call, for a client that has asked for them."""
         code, facts, *rest = self.call("step_events", JOB)
         self.assertEqual("FOUND", code)
         self.assertEqual(self.job("open") + ["2"], facts.split()[1:])
@@ -2549,56 +2827,70 @@ class Functions(unittest.TestCase):
         return [(*entry.split()[2:], step, error) for entry, step, error in entries]
 
     def test_step_events(self):
-        """Each once; the error without details, the agent where it is known."""
-        self.define("d", TRIED, LONG, after={1: 0}, names=("a", "b"), revert=LONG)
+        """Each event comes once: the error without details, the agent where it is known."""
+        self.define("d", PARKS_FOR_A_TIME, LONG, after={1: 0}, names=("a", "b"), revert=LONG)
         answer = self.submit_call(reply_to="me.here", events="reply")
         self.assertEqual("2", answer[2].split()[4])
-        self.assertEqual([("dispatched", "1", "A", "-", "a", "")], self.steps_told())
-        self.assertEqual([], self.steps_told())
+        self.assertEqual([("dispatched", "1", "A", "-", "a", "")], self.step_events())
+        self.assertEqual([], self.step_events())
         token = self.step(0)[5]
         renewals = [self.call("renew", JOB, token, "0.5@agent-7", "", 0, "")[4] for _ in range(2)]
         self.assertEqual(["1", "0"], renewals)
-        self.assertEqual([("began", "1", "A", "agent-7", "a", "")], self.steps_told())
+        self.assertEqual([("began", "1", "A", "agent-7", "a", "")], self.step_events())
         answer = self.record("T", error=an_error("first"), agent="agent-7")
         self.assertEqual("2", answer[2].split()[4])
-        self.assertEqual([("failed", "1", "A", "agent-7", "a", shown("first")), ("parked", "1", "A", "-", "a", shown("first"))],
-                         self.steps_told())
+        self.assertEqual(
+            [
+                ("failed", "1", "A", "agent-7", "a", without_details("first")),
+                ("parked", "1", "A", "-", "a", without_details("first")),
+            ],
+            self.step_events(),
+        )
         self.steer("retry", "", 0)
         self.record("A")
         self.assertEqual([("dispatched", "2", "A", "-", "a", ""), ("done", "2", "A", "-", "a", ""),
-                          ("dispatched", "1", "A", "-", "b", "")], self.steps_told())
+                          ("dispatched", "1", "A", "-", "b", "")], self.step_events())
         self.steer("disable")
         self.record("T", 1)
         self.record("D", 1)
-        self.assertEqual([("failed", "1", "A", "-", "b", ""), ("dispatched", "2", "D", "-", "b", ""),
-                          ("undone", "2", "D", "-", "b", ""), ("dispatched", "3", "D", "-", "a", "")],
-                         [told if told[0] != "failed" else (*told[:2], "A", *told[3:]) for told in self.steps_told()])
+        self.assertEqual(
+            [
+                ("failed", "1", "A", "-", "b", ""), ("dispatched", "2", "D", "-", "b", ""),
+                ("undone", "2", "D", "-", "b", ""), ("dispatched", "3", "D", "-", "a", ""),
+            ],
+            [
+                found if found[0] != "failed" else (*found[:2], "A", *found[3:])
+                for found in self.step_events()
+            ],
+        )
 
-    def test_step_events_that_nobody_wants(self):
+    def test_step_events_not_asked_for(self):
         for events, flag in (("job", "0"), ("step", "1")):
             with self.subTest(events):
                 self.redis.flushall()
-                self.define("d", BEATING)
+                self.define("d", HEARTBEATS)
                 self.assertEqual(flag, self.submit_call(events=events)[2].split()[4])
-                self.assertEqual("0", self.call("renew", JOB, self.step(0)[5], "0.5@agent-7", "", 0, "")[4])
+                self.assertEqual(
+                    "0", self.call("renew", JOB, self.step(0)[5], "0.5@agent-7", "", 0, "")[4]
+                )
                 self.assertEqual(["UNKNOWN_JOB"], self.call("step_events", JOB))
                 self.assertNotIn("began", self.events())
                 self.assertFalse(self.redis.hexists(f"{KEYS}data:{JOB}", "heard"))
 
-    def test_step_events_of_many(self):
-        """More than are told at a time: the last ones."""
+    def test_step_events_are_bounded(self):
+        """Of more events than one call returns, it returns the last ones."""
         steps = 400
         self.define("d", *[LONG] * steps)
         self.submit_call(reply_to="me.here", events="reply")
         self.drive()
         for i in range(steps):
             self.record("T", i)  # dispatched, failed, parked
-        told = self.call("step_events", JOB)[7:]
-        self.assertEqual(1000, len(told) // 3)
-        self.assertEqual(str(len(self.events())), told[-3].split()[0])
+        found = self.call("step_events", JOB)[7:]
+        self.assertEqual(1000, len(found) // 3)
+        self.assertEqual(str(len(self.events())), found[-3].split()[0])
 
-    def test_retry_all_once_more(self):
-        """The first has not come to all steps, and what it began has been parked again."""
+    def test_second_retry_all(self):
+        """The first walk has not reached all steps, and a step that it began was parked again."""
         last = BUDGET + 49
         self.submit(*[LONG] * (last + 1))
         self.record("T")
@@ -2615,7 +2907,7 @@ class Functions(unittest.TestCase):
         self.assertEqual([""], self.job("cursor"))
 
     def test_more_failed_steps_than_are_listed(self):
-        """All of them count."""
+        """The list has no room for the second step, but the count has it."""
         self.submit(LONG, LONG, revert=FAILS)
         self.record("A", 0)
         self.record("A", 1)
@@ -2624,40 +2916,52 @@ class Functions(unittest.TestCase):
         listed = "9" * 1000
         self.redis.hset(f"{KEYS}job:{JOB}", "failed", listed)
         self.record("P", 1)
-        self.assertEqual(["COMPENSATION_FAILED", listed, "0 2"], self.job("outcome", "failed", "stuck"))
+        self.assertEqual(
+            ["COMPENSATION_FAILED", listed, "0 2"], self.job("outcome", "failed", "stuck")
+        )
 
-    def test_results_that_a_notice_has_no_room_for(self):
-        """They are told to be there; smaller ones behind them are told whole."""
+    def test_results_too_large_for_a_notification(self):
+        """The notification names them without their value; smaller ones after them are complete."""
         self.submit(LONG, LONG, LONG)
         for i, result in enumerate(("0123456789", "", "abcde")):
             self.record("A", i, result)
-        (owed,) = self.index("owed")
-        for room, results in ((15, ["0123456789", "abcde"]), (14, ["0123456789", ""]), (9, ["", "abcde"])):
-            answer = self.call("inspect", "notice", *owed.split(), room, 0, 1, 2)
+        (entry,) = self.index("owed")
+        for room, results in (
+            (15, ["0123456789", "abcde"]),
+            (14, ["0123456789", ""]),
+            (9, ["", "abcde"]),
+        ):
+            answer = self.call("inspect", "notice", *entry.split(), room, 0, 1, 2)
             self.assertEqual(["2", "0", results[0], "2", results[1], "0"], answer[-6:])
 
-    def test_what_is_not_the_same(self):
-        """A name, a job or a command_id that stands for something else already is refused."""
+    def test_conflicts(self):
+        """A version, a job id or a command id that is in use for something else is refused."""
         self.assertEqual(["DEFINED"], self.call("define", "w1", "w", 1, 1, "blob", 1, 1))
         self.assertEqual(["CONFLICT"], self.call("define", "w2", "w", 1, 1, "blob", 1, 1))
         self.submit(LONG)
-        again = self.call("submit", JOB, "other", "d", "", 0, NONCES[0], "me", "A", 0, 0, "", 0, "", "", "")
+        again = self.call(
+            "submit", JOB, "other", "d", "", 0, NONCES[0], "me", "A", 0, 0, "", 0, "", "", ""
+        )
         self.assertEqual("CONFLICT", again[0])
         self.assertEqual("DONE", self.steer("pause", command_id="one"))
         self.assertEqual("CONFLICT", self.steer("resume", command_id="one"))
         self.assertEqual(["paused"], self.job("hold"))
 
-    def test_what_is_not_known(self):
-        by_name = self.call("submit", JOB, "d", "", "nobody", 0, NONCES[0], "me", "A", 0, 0, "", 0, "", "", "")
+    def test_unknown_names(self):
+        by_name = self.call(
+            "submit", JOB, "d", "", "nobody", 0, NONCES[0], "me", "A", 0, 0, "", 0, "", "", ""
+        )
         self.assertEqual("UNKNOWN_WORKFLOW", by_name[0])
         self.assertEqual("UNKNOWN_JOB", self.call("drive", JOB, NONCES[1], "me", 0)[0])
         self.assertEqual(["UNKNOWN"], self.call("inspect", "history", JOB, 1, 9))
         self.submit(LONG)
         self.assertEqual("UNSUPPORTED", self.steer("dance"))
-        moved = self.call("steer", JOB, "retry", "", 0, 0, "-", "me", NONCES[2], 0, "another", "", 0, "", 0)
+        moved = self.call(
+            "steer", JOB, "retry", "", 0, 0, "-", "me", NONCES[2], 0, "another", "", 0, "", 0
+        )
         self.assertEqual("MOVED", moved[0])
 
-    def test_history_has_a_cap(self):
+    def test_history_says_what_was_dropped(self):
         self.submit(LONG)
         self.redis.rpush(f"{KEYS}hist:{JOB}", *[f"{n} 0 filled" for n in range(3, 1002)])
         self.redis.hset(f"{KEYS}job:{JOB}", "seq", 1001)
@@ -2668,18 +2972,19 @@ class Functions(unittest.TestCase):
         self.assertEqual(["1", "2"], self.call("inspect", "history", JOB, 1001, 2)[3:5])
         self.assertEqual(["0", "3"], self.call("inspect", "history", JOB, 1001, 3)[3:5])
 
-    def owed_alert(self, reason, *about):
-        """The one notice that is owed is this alert; it is asked for again until somebody was told."""
-        (owed,) = self.index("owed")
-        notice = self.call("inspect", "notice", *owed.split(), 0)
+    def check_alert_in_outbox(self, reason, *about):
+        """Checks that the outbox has this alert alone, and that `expire` names it until it is
+        confirmed."""
+        (entry,) = self.index("owed")
+        notification = self.call("inspect", "notice", *entry.split(), 0)
         self.assertEqual(["ALERT", "PROCESSING", reason, " ".join(about)],
-                         [notice[-11], notice[-10], notice[-6], notice[-5]])
+                         [notification[-11], notification[-10], notification[-6], notification[-5]])
         self.redis.set("skew", 6000 + int(self.redis.get("skew") or 0))
-        self.assertEqual(["1", *owed.split()], self.expire()[-3:])
-        self.call("settle_owed", *owed.split())
+        self.assertEqual(["1", *entry.split()], self.expire()[-3:])
+        self.call("settle_owed", *entry.split())
         self.assertEqual([[], ["0"]], [self.index("owed"), self.job("owes")])
 
-    def test_each_notice_has_its_tries(self):
+    def test_each_notification_has_its_tries(self):
         self.submit(LONG, LONG)
         self.record("T")
         self.record("T", 1)
@@ -2693,68 +2998,72 @@ class Functions(unittest.TestCase):
         self.call("settle_owed", *first.split())
         self.assertIsNone(self.redis.hget(f"{KEYS}data:{JOB}", "n" + first.split()[1]))
 
-    def test_owed_that_it_is_parked(self):
-        """Whoever was to tell of it may be gone; a reply that comes again is no reason to."""
+    def test_outbox_has_the_alert_that_a_step_is_parked(self):
+        """The scheduler that was to publish the alert may be gone. A redelivered reply adds no
+        second alert."""
         self.submit(LONG)
         token = self.step(0)[5]
         self.assertIn("PARKED", self.alerts(self.record("T")))
-        answer = self.call("record", "me", "T", JOB, token, 1, NONCES[3], 0, "", "", "", 0, "", "", "")
+        answer = self.call(
+            "record", "me", "T", JOB, token, 1, NONCES[3], 0, "", "", "", 0, "", "", ""
+        )
         self.assertEqual("ALREADY", answer[0])
         self.assertNotIn("PARKED", self.alerts(answer))
         self.assertEqual("1", self.step(0)[7])
-        self.owed_alert("PARKED", "0", "0")
+        self.check_alert_in_outbox("PARKED", "0", "0")
 
-    def test_owed_that_its_undo_is_parked(self):
+    def test_outbox_has_the_alert_that_an_undo_is_parked(self):
         self.submit(LONG, revert=LONG)
         self.record("A")
         (ended,) = self.index("owed")
         self.call("settle_owed", *ended.split())
         self.steer("disable")
         self.assertIn("PARKED", self.alerts(self.record("T")))
-        self.owed_alert("PARKED", "0", "1")
+        self.check_alert_in_outbox("PARKED", "0", "1")
 
-    def test_owed_that_it_is_parked_by_deaths(self):
+    def test_outbox_has_the_alert_that_expiries_parked_a_step(self):
         self.submit(SHORT)
-        self.die(0)
+        self.expire_begun(0)
         self.assertIn("PARKED", self.alerts(self.call("drive", JOB, NONCES[1], "me", 0, 0)))
         self.assertNotIn("PARKED", self.alerts(self.call("drive", JOB, NONCES[1], "me", 1, 0)))
         self.assertEqual(["P", "0"], [self.step(0)[2], self.step(0)[6]])
-        self.owed_alert("PARKED", "0", "0")
+        self.check_alert_in_outbox("PARKED", "0", "0")
 
-    def test_owed_that_the_deadline_holds_it(self):
+    def test_outbox_has_the_alert_that_the_deadline_passed(self):
         self.submit(LONG, complete_by=self.now() + 60000)
         self.redis.set("skew", 61000)
         self.assertIn("DEADLINE", self.alerts(self.call("drive", JOB, NONCES[1], "me", 0)))
         self.assertEqual(["deadline", "2"], self.job("hold", "late"))
         self.assertNotIn("DEADLINE", self.alerts(self.call("drive", JOB, NONCES[1], "me", 1)))
-        self.owed_alert("DEADLINE")
+        self.check_alert_in_outbox("DEADLINE")
 
-    def test_parked_by_failures_after_it_was_by_deaths(self):
-        """It stood for good meanwhile, until the job turned: that is news."""
-        self.submit(LONG, revert=DIES)
+    def test_parked_by_failures_after_expiries(self):
+        """The step was parked for good until the job turned, so the second alert is new."""
+        self.submit(LONG, revert=ONE_EXPIRY)
         self.record("A")
         self.steer("disable")
         self.record("T")
         self.redis.set("skew", 700000)
-        self.await_mark(0)
+        self.await_named(0)
         self.drive(0)
         self.assertEqual("DONE", self.steer("enable"))
         self.taken(0)
         self.redis.set("skew", 745000)
-        self.await_mark(0)
+        self.await_named(0)
         self.drive(0)
         self.assertEqual(["P", "0"], [self.step(0)[2], self.step(0)[6]])
         self.assertEqual("DONE", self.steer("cancel"))
         self.assertIn("PARKED", self.alerts(self.record("T")))
 
     def test_tries_after_a_turn(self):
-        """What had used them up has all of them again, though it is the same undo."""
+        """An undo that had used up its tries has all of them again, although its key is the
+        same."""
         twice = "60000 60000 0 1 1 1 2 1 0 -1 PP|"
         self.submit(LONG, revert=twice)
         self.record("A")
         self.steer("disable")
         self.record("T")
-        self.await_mark(0)
+        self.await_named(0)
         self.drive(0)
         self.record("T")
         self.assertEqual("P", self.step(0)[2])
@@ -2763,20 +3072,20 @@ class Functions(unittest.TestCase):
         self.record("T")
         self.assertEqual(["D", "B", key], self.step(0)[1:4])
 
-    def test_parked_as_before_is_no_news(self):
-        """It was given one more try."""
-        self.submit(TRIED)
+    def test_no_alert_for_a_step_parked_again(self):
+        """The step was tried once more."""
+        self.submit(PARKS_FOR_A_TIME)
         self.record("T")
-        (owed,) = self.index("owed")
+        (entry,) = self.index("owed")
         self.redis.set("skew", 700000)
-        self.await_mark(0)
+        self.await_named(0)
         self.drive(0)
         self.assertNotIn("PARKED", self.alerts(self.record("T")))
-        self.assertEqual([owed], self.index("owed"))
+        self.assertEqual([entry], self.index("owed"))
         self.assertEqual(["P", "2"], self.step(0)[2:8:5])
 
-    def test_retried_past_its_time(self):
-        """Who has it go on knows that: its bound holds no more."""
+    def test_retry_after_the_deadline(self):
+        """The person who retries the job knows about the deadline: it does not apply any more."""
         self.submit(FAILS, complete_by=self.now() + 60000)
         self.record("P")
         self.redis.set("skew", 61000)
@@ -2786,7 +3095,7 @@ class Functions(unittest.TestCase):
         self.assertEqual([None, "PROCESSING"], self.job("hold", "phase"))
         self.assertEqual("R", self.step(0)[2])
 
-    def test_migrate_away_what_nobody_had(self):
+    def test_migrate_without_a_step_that_was_not_begun(self):
         self.submit(LONG, LONG)
         self.define("e", LONG)
         self.record("X", 1)
@@ -2796,9 +3105,9 @@ class Functions(unittest.TestCase):
         self.record("A")
         self.assertEqual(["SUCCEEDED"], self.job("outcome"))
 
-    def test_replies_while_the_end_lays_steps_down(self):
+    def test_replies_while_the_end_cancels_timers(self):
         last = BUDGET + 49
-        self.submit(FAILS, *[CAPPED] * last)
+        self.submit(FAILS, *[BACKS_OFF] * last)
         self.record("T", last)
         self.record("P")
         self.assertEqual([f"l:{BUDGET}"], self.job("cursor"))
@@ -2806,8 +3115,9 @@ class Functions(unittest.TestCase):
         self.assertEqual(["A", "W"], self.step(1)[0:3:2])
         self.assertEqual(["W", ""], [self.step(last)[2], *self.job("cursor")])
 
-    def test_a_sweep_that_was_overtaken(self):
-        """What it had counted of a step before the job changed says nothing: the next round looks at it."""
+    def test_sweep_of_a_job_that_changed(self):
+        """A partial count from before a change of the job is discarded: the next round counts
+        again."""
         self.submit(LONG, LONG, after={1: 0})
         self.redis.hset(f"{KEYS}job:{JOB}", 1, "D A W 0 0 - 0 0 0 7 0")
         self.assertEqual([JOB], self.call("sweep", f"0 {JOB} 1 1 0 9999 1 0 1 1 0 0 0")[1:])
@@ -2815,7 +3125,7 @@ class Functions(unittest.TestCase):
         self.assertEqual("1", self.step(1)[9])
 
     def sweep_all(self):
-        """What a round mends."""
+        """Returns what a complete round of sweeps mends."""
         cursor, mended = "", []
         while True:
             cursor, _, *places = self.call("sweep", cursor)
@@ -2823,8 +3133,9 @@ class Functions(unittest.TestCase):
             if not cursor:
                 return mended
 
-    def test_counters_that_are_wrong(self):
-        """A job whose steps are all done stands still by what it counts: a sweep counts again, and it ends."""
+    def test_sweep_mends_counters(self):
+        """A job with a wrong counter would not end although all its steps are done; a sweep counts
+        anew."""
         for field, wrong in (("open", 1), ("open", 2), ("busy", 1)):
             self.redis.flushall()
             self.submit(LONG, LONG)
@@ -2838,8 +3149,9 @@ class Functions(unittest.TestCase):
             self.record("A", 1)
             self.assertEqual(["SUCCEEDED"], self.job("outcome"))
 
-    def test_a_job_that_counts_a_step_too_many(self):
-        """All its steps are done, so nothing else will happen to it: what the sweep mends has it driven to its end."""
+    def test_sweep_drives_a_job_whose_counters_were_too_high(self):
+        """All its steps are done, so no other event would drive it: the sweep has it driven, and it
+        ends."""
         for failing, outcome in ((False, "SUCCEEDED"), (True, None)):
             self.redis.flushall()
             self.submit(LONG, FAILS)
@@ -2850,10 +3162,13 @@ class Functions(unittest.TestCase):
             self.assertEqual(["count:busy" if failing else "count:open"], self.sweep_all())
             self.assertEqual(["1", JOB], self.expire()[4:6])
             self.drive()
-            self.assertEqual(["PROCESSED" if outcome else "ERROR", outcome or "FAILED"], self.job("phase", "outcome"))
+            self.assertEqual(
+                ["PROCESSED" if outcome else "ERROR", outcome or "FAILED"],
+                self.job("phase", "outcome"),
+            )
 
-    def test_a_job_that_counts_a_step_too_few(self):
-        """It would end while a step of it goes on."""
+    def test_sweep_mends_a_counter_that_is_too_low(self):
+        """Without the sweep the job would end while a step is in flight."""
         self.submit(LONG, LONG, LONG)
         self.redis.hset(f"{KEYS}job:{JOB}", "open", 2)
         self.assertEqual(["count:open"], self.sweep_all())
@@ -2862,8 +3177,8 @@ class Functions(unittest.TestCase):
             self.record("A", i)
         self.assertEqual(["SUCCEEDED"], self.job("outcome"))
 
-    def test_what_is_stuck_is_counted_again(self):
-        """A job that is ending, or held, is counted as well."""
+    def test_sweep_mends_the_count_of_stuck_steps(self):
+        """The counters of a job that is ending, or on hold, are compared too."""
         self.submit(FAILS, LONG)
         self.record("P")
         right = self.job("stuck")
@@ -2875,8 +3190,9 @@ class Functions(unittest.TestCase):
         self.assertEqual(["count:open"], self.sweep_all())
         self.assertEqual(["2"], self.job("open"))
 
-    def test_a_count_across_calls(self):
-        """A job with more steps than one call reads; what happens to it between two calls is not miscounted."""
+    def test_sweep_counts_across_calls(self):
+        """A job has more steps than one call reads. A change between two calls is not counted
+        wrong."""
         steps = [LONG] * (BUDGET + 20)
         self.submit(*steps)
         while self.job("cursor")[0]:
@@ -2889,9 +3205,9 @@ class Functions(unittest.TestCase):
         self.assertEqual(["count:open"], self.sweep_all())
         self.assertEqual([str(len(steps) - 1)], self.job("open"))
 
-    def test_a_count_while_a_step_comes_to_rest(self):
-        """A lease has ended in a job that is ending: that the step rests is no entry of the history, and is not
-        miscounted either."""
+    def test_sweep_counts_while_a_step_comes_to_rest(self):
+        """A lease ends in a job that is ending. The step comes to rest without an entry in the
+        history, and is not counted wrong."""
         self.submit(SHORT, FAILS, *[LONG] * (BUDGET + 20))
         while self.job("cursor")[0]:
             self.drive()
@@ -2899,7 +3215,7 @@ class Functions(unittest.TestCase):
         self.record("P", 1)
         while self.job("cursor")[0]:
             self.drive()
-        self.await_mark(0)
+        self.await_named(0)
         swept, seq = self.call("sweep", ""), self.job("seq")
         self.drive(0)
         self.assertEqual(["W", seq], [self.step(0)[2], self.job("seq")])
@@ -2908,8 +3224,9 @@ class Functions(unittest.TestCase):
         self.assertEqual([], self.sweep_all())
         self.assertEqual(right, self.job("open", "busy"))
 
-    def torn_or_done(self, name, value):
-        """A job with that field, of three steps; one beside it, whose lease ends. Return: whether a sweep calls it torn."""
+    def corrupt_or_done(self, name, value):
+        """Submits a job of three steps with that field lost or changed, beside one that is due.
+        Returns whether a sweep calls it corrupt; if not, the job must end."""
         self.redis.flushall()
         self.submit(LONG, LONG, LONG, after={1: 0}, complete_by=self.now() + 10**9)
         self.record("A")
@@ -2929,7 +3246,8 @@ class Functions(unittest.TestCase):
             return True
         for _ in range(3):
             for i in range(3):
-                with contextlib.suppress(AssertionError):  # that step was lost, and waits: it is STALE
+                # the step was lost, so its reply is STALE
+                with contextlib.suppress(AssertionError):
                     self.record("A", i)
             self.sweep_all()
             self.expire()
@@ -2937,24 +3255,28 @@ class Functions(unittest.TestCase):
         self.assertEqual(["PROCESSED"], self.job("phase"), (name, value))
         return False
 
-    def test_torn_jobs(self):
-        """Any one field lost or changed: the job ends as it would, or a sweep calls it torn, and a kill ends it. Those
-        beside it go on."""
+    def test_corrupt_jobs(self):
+        """Each field is lost or changed in turn: the job ends as usual, or a sweep calls it corrupt
+        and a kill ends it. Other jobs go on."""
         self.submit(LONG, LONG, LONG, after={1: 0}, complete_by=self.now() + 10**9)
-        torn = set()
+        corrupt = set()
         for name in ["0", "1", "2", *self.redis.hgetall(f"{KEYS}job:{JOB}")]:
             for value in (None, "", "x", "-1", str(10**20)):
                 with self.subTest(name=name, value=value):
-                    if self.torn_or_done(name, value):
-                        torn.add(name)
+                    if self.corrupt_or_done(name, value):
+                        corrupt.add(name)
                         self.steer("kill")
                         self.assertEqual(["ERROR"], self.job("phase"))
                         self.assertEqual([], self.index("open"))
-                        self.assertEqual([], [place for place in self.sweep_all() if place != "open"])
-        self.assertLessEqual({"n", "turn", "seq", "def", "desired", "phase", "0", "1", "2"}, torn)
+                        self.assertEqual(
+                            [], [place for place in self.sweep_all() if place != "open"]
+                        )
+        self.assertLessEqual(
+            {"n", "turn", "seq", "def", "desired", "phase", "0", "1", "2"}, corrupt
+        )
 
-    def lived(self):
-        """A job that has lived through much, and has most of the fields that a job can have."""
+    def make_eventful_job(self):
+        """Makes a job with a long history, which has most of the fields that a job can have."""
         self.redis.flushall()
         self.submit(LONG, LONG, LONG, after={1: 0}, complete_by=self.now() + 10**9, labels="4:a=bc")
         for queue in "ab":
@@ -2965,12 +3287,12 @@ class Functions(unittest.TestCase):
         self.call("taken", JOB, last)
         self.call("renew", JOB, last, "0.5", "half way", 10, "")
         self.reply("A", f"0.{NONCES[3]}")  # too late
-        self.record("T")  # it is parked, and a person is to know
+        self.record("T")  # the step parks, which is an alert
         for i, command in enumerate(("disable", "enable", "pause", "resume")):
             self.assertEqual("DONE", self.steer(command, command_id=f"c{i}", issued_at=self.now()))
 
-    def is_torn(self):
-        """What a supervisor does; a sweep may say that the job cannot be read."""
+    def sweep_calls_it_corrupt(self):
+        """Does what a supervisor does, and returns whether a sweep calls the job corrupt."""
         for index in ("owed", "due"):
             for member in self.index(index):
                 self.redis.zadd(f"{KEYS}{index}", {member: 0})
@@ -2979,9 +3301,9 @@ class Functions(unittest.TestCase):
         self.assertNotIn("gone", self.index("due"))
         return "torn" in self.sweep_all()
 
-    def goes_on(self):
-        """What schedulers do: whatever they ask has an answer."""
-        seqs = [owed.split()[1] for owed in self.index("owed") if owed.startswith(f"{JOB} ")]
+    def make_scheduler_calls(self):
+        """Makes the calls that a scheduler makes; each must have an answer."""
+        seqs = [entry.split()[1] for entry in self.index("owed") if entry.startswith(f"{JOB} ")]
         for seq in seqs:
             self.call("inspect", "notice", JOB, seq, 1000)
         self.submit_call(reply_to="c")
@@ -2996,25 +3318,27 @@ class Functions(unittest.TestCase):
             self.call("settle_owed", JOB, seq)
         self.call("forget", 10**9, 9)
 
-    def test_a_damaged_notice_is_told(self):
-        """How often it was asked for is not known; and those beside it are told."""
+    def test_damaged_count_of_tries(self):
+        """The count of tries of a notification cannot be read. `expire` names it all the same, and
+        goes on."""
         for damage in ("x", "nan", str(2**63 - 1), str(10**20)):
             with self.subTest(damage):
-                self.tell_damaged(damage)
+                self.check_damaged_count(damage)
 
-    def tell_damaged(self, damage):
-        self.lived()
-        (owed,) = self.index("owed")
-        seq = owed.split()[1]
+    def check_damaged_count(self, damage):
+        self.make_eventful_job()
+        (entry,) = self.index("owed")
+        seq = entry.split()[1]
         self.redis.hset(f"{KEYS}data:{JOB}", f"n{seq}", damage)
         self.redis.set(f"{KEYS}data:other", "x")
-        self.redis.zadd(f"{KEYS}owed", {owed: 2, "other 7": 1, "damaged": 0})
+        self.redis.zadd(f"{KEYS}owed", {entry: 2, "other 7": 1, "damaged": 0})
         self.assertEqual(["1", JOB, seq], self.expire()[-3:])
-        self.assertEqual([owed], self.index("owed"))
-        self.assertEqual("4", self.call("inspect", "notice", JOB, seq, 1000)[10])  # the last one
+        self.assertEqual([entry], self.index("owed"))
+        self.assertEqual("4", self.call("inspect", "notice", JOB, seq, 1000)[10])  # the last try
 
-    def test_after_a_step_back_all_is_due(self):
-        """What was due by the clock of before lies too far ahead, by less than what a sweep mends in any case, too."""
+    def test_all_jobs_are_due_after_a_step_back(self):
+        """Bounds from before the step back lie too far ahead, even if only by less than what a
+        sweep mends anyway."""
         for skew in (-60_000, -3_600_000):
             with self.subTest(skew):
                 self.redis.flushall()
@@ -3025,9 +3349,9 @@ class Functions(unittest.TestCase):
                 self.sweep_all()
                 self.assertLessEqual(self.redis.zscore(f"{KEYS}due", JOB), self.now())
 
-    def test_after_a_step_back_a_look_begins_anew(self):
-        """A look in pieces has seen moments of the clock of before, which lie too far ahead. The sweep that mends
-        when the job is due may have begun before the step back, too."""
+    def test_scan_begins_anew_after_a_step_back(self):
+        """A scan in pieces holds times from before the step back, which lie too far ahead. The
+        sweep that mends the bound may have begun before the step back, too."""
         self.submit(*[LONG] * (BUDGET + 1), after={BUDGET: 1})
         before = self.now()
         self.redis.zadd(f"{KEYS}due", {JOB: before})
@@ -3039,48 +3363,59 @@ class Functions(unittest.TestCase):
         self.assertEqual("1", self.expire()[3])
         self.assertEqual([JOB, "due"], self.call("sweep", swept)[1:])
         self.sweep_all()
-        for _ in range(3):  # two pieces, and a third where one was left
+        for _ in range(3):  # two pieces, and a third if one was left
             self.expire()
         self.assertEqual([""], self.job("scan"))
         self.assertLessEqual(int(self.job("due")[0]), self.now() + 120_000)
 
-    def test_what_is_owed_cannot_be_read(self):
-        """It can be told all the same, so that it is not owed for ever."""
+    def test_damaged_notification_can_be_read(self):
+        """A scheduler can publish it all the same, so it does not stay in the outbox for ever."""
         self.submit(LONG)
         self.record("A")
         seq = self.job("seq")[0]
         for damage in ("", "x", "SUCCEEDED", "SUCCEEDED PROCESSED x 1 0  "):
             self.redis.hset(f"{KEYS}data:{JOB}", f"s{seq}", damage)
-            self.assertRegex(" ".join(self.call("inspect", "notice", JOB, seq, 1000)), NOTICE)
+            self.assertRegex(" ".join(self.call("inspect", "notice", JOB, seq, 1000)), NOTIFICATION)
 
-    def test_what_is_owed_cannot_be_counted(self):
-        """The job ends all the same, and what it owes from here on counts."""
+    def test_damaged_count_of_the_outbox(self):
+        """The job ends all the same, and its count begins with that notification."""
         self.submit(LONG)
         self.redis.hset(f"{KEYS}job:{JOB}", "owes", "x")
         self.record("A")
         self.assertEqual(["PROCESSED", "1"], self.job("phase", "owes"))
 
-    def test_torn_in_any_way(self):
-        """Of a job that has lived through much: neither stops those beside it, and each can be killed."""
-        self.lived()
-        fields = [(kind, name) for kind in ("job", "data") for name in self.redis.hgetall(f"{KEYS}{kind}:{JOB}")]
+    def test_any_damage_to_a_job(self):
+        """Each field of a job with a long history: the damage does not stop other jobs, and the job
+        can be killed."""
+        self.make_eventful_job()
+        fields = [
+            (kind, name)
+            for kind in ("job", "data")
+            for name in self.redis.hgetall(f"{KEYS}{kind}:{JOB}")
+        ]
         names = {name for _, name in fields}
-        self.assertLessEqual({"owes", "commands", "earlier", "p2", "t2", "c2", "u2", "l0", "e0", "held", "ordered"}, names)
+        self.assertLessEqual(
+            {"owes", "commands", "earlier", "p2", "t2", "c2", "u2", "l0", "e0", "held", "ordered"},
+            names,
+        )
         for kind, name in fields:
             for value in (None, "", "x", "-5", "3:abc", "7000000000", str(2**63 - 1), str(10**20)):
                 with self.subTest(kind=kind, name=name, value=value):
-                    self.lived()
+                    self.make_eventful_job()
                     if value is None:
                         self.redis.hdel(f"{KEYS}{kind}:{JOB}", name)
                     else:
                         self.redis.hset(f"{KEYS}{kind}:{JOB}", name, value)
-                    if not self.is_torn():
-                        self.goes_on()
+                    if not self.sweep_calls_it_corrupt():
+                        self.make_scheduler_calls()
                     self.steer("kill", command_id="k")
                     self.assertIn(self.job("phase")[0], ("ERROR", "PROCESSED"))
-                    for owed in self.index("owed"):
-                        self.assertRegex(" ".join(self.call("inspect", "notice", *owed.split(), 1000)), NOTICE)
-                    self.assertFalse(self.is_torn())
+                    for entry in self.index("owed"):
+                        self.assertRegex(
+                            " ".join(self.call("inspect", "notice", *entry.split(), 1000)),
+                            NOTIFICATION,
+                        )
+                    self.assertFalse(self.sweep_calls_it_corrupt())
 
 
 if __name__ == "__main__":

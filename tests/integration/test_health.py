@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What daemons say of their health, with servers that go away and come back."""
+"""What daemons report of their health, with servers that go away and come back."""
 
 import contextlib
 import http.client
@@ -20,12 +20,12 @@ import tap
 import wire
 
 PAGE = wire.ROOT / "docs" / "OPERATIONS.md"
-IDLE_CONNECTIONS = 40  # more than are served at a time
+IDLE_CONNECTIONS = 40  # more than are served at the same time
 FAMILY = re.compile(r"^# TYPE (\w+) (counter|gauge)$", re.MULTILINE)
 
 
 def documented(role):
-    """Names of the metrics that a role has, by the page."""
+    """Returns the metrics of a role that OPERATIONS lists."""
     table = re.search(r"<!-- metrics -->\n(.*?)<!-- end -->", PAGE.read_text(), re.DOTALL).group(1)
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| ([\w, ]+) \|", table, re.MULTILINE)
     return {(name, kind) for name, kind, who in rows if who == "all" or role in who.split(", ")}
@@ -95,13 +95,21 @@ class Pages(cluster.TestCase):
             self.assertEqual("", promtool.complaints(program, health.ask(daemon, "/metrics")[2]))
 
     def test_idle_connections(self):
-        """Who connects and says nothing, or half of it, holds up nobody who asks from another address."""
+        """Clients that connect and send nothing, or half a request, do not delay those of another
+        address."""
         c = self.cluster(agents=1, supervisors=0, settings=health.settings())
         (agent,) = c.agents
         with contextlib.ExitStack() as stack:
-            idle = [self.connect(stack, agent, b"GET /li" if i % 2 else b"", "127.0.0.2") for i in range(IDLE_CONNECTIONS)]
-            servers.wait_for(lambda: not self.is_open(idle[8]), "the ninth of one address to be closed")
-            self.assertTrue(self.is_open(idle[0]), "it was closed at once, not when its time was over")
+            idle = [
+                self.connect(stack, agent, b"GET /li" if i % 2 else b"", "127.0.0.2")
+                for i in range(IDLE_CONNECTIONS)
+            ]
+            servers.wait_for(
+                lambda: not self.is_open(idle[8]), "the ninth of one address to be closed"
+            )
+            self.assertTrue(
+                self.is_open(idle[0]), "it was closed at once, not when its time was over"
+            )
             self.assertEqual(200, health.ask(agent, "/livez")[0])
             self.assertLessEqual(len([c for c in idle if self.is_open(c)]), 8)
             c.client.submit(wire.submit("job", wire.chain(2)))
@@ -117,21 +125,27 @@ class Pages(cluster.TestCase):
         except OSError:
             return False
 
-    def connect(self, stack, daemon, said, source=servers.HOST):
-        connection = socket.create_connection((servers.HOST, health.port_of(daemon)), timeout=30, source_address=(source, 0))
+    def connect(self, stack, daemon, content, source=servers.HOST):
+        connection = socket.create_connection(
+            (servers.HOST, health.port_of(daemon)), timeout=30, source_address=(source, 0)
+        )
         stack.enter_context(connection)
         with contextlib.suppress(OSError):  # one too many of that address
-            connection.sendall(said)
+            connection.sendall(content)
         return connection
 
     def test_slow_connections(self):
-        """They do not live on by a byte now and then, and --healthcheck does not depend on them."""
+        """A connection is closed although a byte comes now and then, and --healthcheck does not
+        depend on it."""
         c = self.cluster(agents=1, supervisors=0, settings=health.settings())
         (agent,) = c.agents
         listen = f"{servers.HOST}:{health.port_of(agent)}"
         ends = set()
         with contextlib.ExitStack() as stack:
-            slow = [self.connect(stack, agent, b"GET /livez HTTP/1.1\r\nX: ") for _ in range(IDLE_CONNECTIONS)]
+            slow = [
+                self.connect(stack, agent, b"GET /livez HTTP/1.1\r\nX: ")
+                for _ in range(IDLE_CONNECTIONS)
+            ]
 
             def trickle():
                 for connection in slow:
@@ -142,8 +156,11 @@ class Pages(cluster.TestCase):
                 return len(ends) == len(slow)
 
             trickle()
-            done = subprocess.run([wire.BUILD / "agent" / "drover-agent", "--healthcheck"], capture_output=True, text=True,
-                                  env={**cluster.own_environment(), "DROVER_HEALTH__LISTEN": listen}, timeout=30)
+            done = subprocess.run(
+                [wire.BUILD / "agent" / "drover-agent", "--healthcheck"], capture_output=True,
+                text=True, env={**cluster.own_environment(), "DROVER_HEALTH__LISTEN": listen},
+                timeout=30,
+            )
             self.assertEqual((0, ""), (done.returncode, done.stderr))
             servers.wait_for(trickle, "all slow connections to be closed")
         self.assertEqual(200, health.ask(agent, "/livez")[0])
@@ -165,7 +182,7 @@ class Pages(cluster.TestCase):
 
 class Unready(cluster.TestCase):
     def test_without_servers(self):
-        """What never was connected is alive, not ready, and says why."""
+        """A daemon that was never connected is alive, not ready, and says why."""
         nowhere = {"port": servers.free_ports(1)[0]}
         c = self.cluster(settings=health.settings())
         agent = c.add_agent({"rabbitmq": nowhere})
@@ -179,7 +196,7 @@ class Unready(cluster.TestCase):
         )
 
     def test_draining(self):
-        """Told to end while a step runs, an agent is alive, not ready, and finishes."""
+        """An agent that stops while a step runs is alive, not ready, and finishes the step."""
         begun, go = self.directory / "begun", self.directory / "go"
         script = 'echo >"$0"; while [ ! -e "$1" ]; do sleep 0.05; done'
         command = ["/bin/sh", "-c", script, str(begun), str(go)]
@@ -200,12 +217,14 @@ class Unready(cluster.TestCase):
         self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
 
     def test_pulse_refused(self):
-        """Without the rights to it a daemon works as ever, and says what is missing."""
+        """Without the rights for pulses a daemon works as usual, and says what is missing."""
         c = self.cluster(settings=health.settings())
         for daemon in c.daemons:
             daemon.stop()
         others = "^(?!drover[.]pulse[.]).*"
-        self.rabbit.rabbitmqctl("set_permissions", "-p", c.name, self.rabbit.user, others, ".*", ".*")
+        self.rabbit.rabbitmqctl(
+            "set_permissions", "-p", c.name, self.rabbit.user, others, ".*", ".*"
+        )
         for daemon in c.daemons:
             daemon.start()
         c.await_ready()
@@ -219,8 +238,8 @@ class Unready(cluster.TestCase):
 class Servers(cluster.TestCase):
     own_servers = True
 
-    def killed(self, c, server, reason, up, connects, daemons):
-        """@server is killed and comes back; @up and @connects: the metrics that tell of it."""
+    def check_kill(self, c, server, reason, up, connects, daemons):
+        """Kills a server and starts it again. up and connects: the metrics that show this."""
         before = {daemon: health.metrics(daemon) for daemon in daemons}
         server.kill()
         health.await_reason(reason, *daemons)
@@ -239,11 +258,12 @@ class Servers(cluster.TestCase):
         self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
 
     def test_rabbitmq_killed(self):
-        # Classic queues, because a quorum queue that was declared seconds before a kill is broken after it.
+        # With classic queues, because a quorum queue that was declared seconds before a kill is
+        # broken afterwards.
         classic = {"rabbitmq": {"queue_type": "classic"}}
         c = self.cluster(settings=health.settings({role: classic for role in health.ROLES}))
         health.await_ready(*c.daemons)
-        self.killed(
+        self.check_kill(
             c,
             self.rabbit,
             "broker: not connected",
@@ -255,7 +275,7 @@ class Servers(cluster.TestCase):
     def test_redis_killed(self):
         c = self.cluster(settings=health.settings())
         health.await_ready(*c.daemons)
-        self.killed(
+        self.check_kill(
             c,
             self.redis,
             "store: not connected",
@@ -267,7 +287,7 @@ class Servers(cluster.TestCase):
 
 class Healthcheck(cluster.TestCase):
     def check(self, role, *arguments):
-        """(exit status, what it said)"""
+        """Returns (exit status, stderr)."""
         done = subprocess.run(
             [wire.BUILD / role / f"drover-{role}", *arguments, "--healthcheck"],
             capture_output=True,
@@ -310,7 +330,7 @@ class Healthcheck(cluster.TestCase):
             self.assertIn("listen", text)
 
     def test_not_ours(self):
-        """Whoever else listens there and does not say 200 is not alive."""
+        """Another server at that address that does not answer 200 is not alive."""
         with socket.create_server((servers.HOST, 0)) as other:
             address = f"{servers.HOST}:{other.getsockname()[1]}"
             arguments = [wire.BUILD / "supervisor/drover-supervisor", "--healthcheck"]

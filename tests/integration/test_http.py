@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps that are requests over HTTP, to a service in this process: what it is asked, what becomes of its
-answers, TLS, and the end of an agent with requests under way."""
+"""Steps that are requests over HTTP to a service in this process: the requests, the verdicts about
+answers, TLS, and the end of an agent with requests in progress."""
 
 import http.server
 import json
@@ -19,7 +19,9 @@ import servers
 import tap
 import wire
 
-SOON = wire.Policy(on_permanent=wire.RECOURSE_PARK, initial_interval_ms=50, maximum_attempts=3, park_interval_ms=-1)
+SOON = wire.Policy(
+    on_permanent=wire.RECOURSE_PARK, initial_interval_ms=50, maximum_attempts=3, park_interval_ms=-1
+)
 
 
 class Request:
@@ -29,7 +31,7 @@ class Request:
 
 
 class Service:
-    """Answers as @answer(Request) says: (status, headers, body)."""
+    """Answers as answer(Request) returns: (status, headers, body)."""
 
     def __init__(self, answer, tls=None):
         service = self
@@ -56,7 +58,7 @@ class Service:
             daemon_threads = True
 
             def handle_error(self, request, client_address):
-                pass  # whoever asked is gone, or does not trust us
+                pass  # the client is gone, or does not trust the server
 
         self.asked = []
         self._server = Server((servers.HOST, 0), Handler)
@@ -91,7 +93,9 @@ class Http(cluster.TestCase):
         return service
 
     def http_cluster(self, *actors, concurrency=4, **more):
-        settings = {"agent": {"agent": {"concurrency": concurrency, "actors": [cluster.BUILTIN, *actors]}}}
+        settings = {
+            "agent": {"agent": {"concurrency": concurrency, "actors": [cluster.BUILTIN, *actors]}}
+        }
         return self.cluster(settings=settings, **more)
 
     def last_error(self, c, job_id):
@@ -99,7 +103,7 @@ class Http(cluster.TestCase):
         return getattr(error, "class"), error
 
     def test_a_job(self):
-        """What one service finds goes into the request to the next."""
+        """The result of one service is part of the request to the next."""
 
         def answer(request):
             if request.path.startswith("/reservations"):
@@ -108,12 +112,16 @@ class Http(cluster.TestCase):
 
         service = self.service(answer)
         c = self.http_cluster(
-            actor("stock", {"name": "reserve", "method": "PUT", "url": service.url + "/reservations/${job}"}),
+            actor(
+                "stock",
+                {"name": "reserve", "method": "PUT", "url": service.url + "/reservations/${job}"},
+            ),
             actor(
                 "payments",
                 {
                     "name": "charge",
-                    "url": service.url + "/charges/${results.reserve.id}?n=${results.reserve.items}",
+                    "url": service.url
+                    + "/charges/${results.reserve.id}?n=${results.reserve.items}",
                     "headers": ["X-Customer: ${input.customer}"],
                 },
             ),
@@ -149,7 +157,7 @@ class Http(cluster.TestCase):
         c.await_idle()
 
     def test_verdicts(self):
-        """What can never be is asked once; what may be is asked again, first within the lease."""
+        """A permanent failure is not tried again; a transient one is, first within the lease."""
         service = self.service(lambda request: json_answer("no", status=int(request.path[1:])))
         url = service.url + "/${arguments}"
         patient = {"failures": 1000}
@@ -173,12 +181,15 @@ class Http(cluster.TestCase):
             self.assertEqual(asked, len(service.asked))
 
     def certificate(self, name):
-        """Context of a server and the file to trust, for one that is called @name."""
+        """Returns the context of a server with this name, and the file to trust."""
         key, file = self.directory / f"{name}.key", self.directory / f"{name}.pem"
         subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test",
-             "-addext", f"subjectAltName={name}", "-keyout", key, "-out", file],
-            check=True, capture_output=True,
+            [
+                "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+                "/CN=test", "-addext", f"subjectAltName={name}", "-keyout", key, "-out", file,
+            ],
+            check=True,
+            capture_output=True,
         )
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(file, key)
@@ -186,7 +197,7 @@ class Http(cluster.TestCase):
 
     @unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
     def test_tls(self):
-        """Only who is known is told anything."""
+        """A service without a trusted certificate gets no request."""
         context, trusted = self.certificate(f"IP:{servers.HOST}")
         other_context, other = self.certificate("DNS:other.example")
         service = self.service(lambda _: json_answer("hello"), context)
@@ -214,7 +225,7 @@ class Http(cluster.TestCase):
         self.assertEqual((1, 0), (len(service.asked), len(stranger.asked)))
 
     def test_stop(self):
-        """An agent that is told to end waits for the answers that it asked for."""
+        """An agent that is asked to end waits for the answers of its requests."""
         go_on = threading.Event()
         self.addCleanup(go_on.set)
 
@@ -235,7 +246,7 @@ class Http(cluster.TestCase):
         self.assertEqual((1, 1), (len(service.asked), c.dispatches("job")))
 
     def test_kill(self):
-        """After a crash the service is asked again, under the same key."""
+        """After a crash the service is called again, under the same key."""
         go_on = threading.Event()
         self.addCleanup(go_on.set)
 
@@ -253,7 +264,8 @@ class Http(cluster.TestCase):
         self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
         go_on.set()
         self.assertEqual(
-            ["job/s/1", "job/s/1"], [request.headers["Idempotency-Key"] for request in service.asked]
+            ["job/s/1", "job/s/1"],
+            [request.headers["Idempotency-Key"] for request in service.asked],
         )
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One job whose steps are done in C, in Python and in Node, each with what the one before gave;
-submitted in protobuf and in JSON, from the clients of examples/ and from a shell. What is in Node is
-skipped where npm is not there or reaches no registry."""
+"""One job whose steps are done in C, Python and Node, each with the result of the one before. It is
+submitted in protobuf and in JSON, from the clients of examples/ and from a shell. The tests of Node
+are skipped if npm is missing or reaches no registry."""
 
 import json
 import os
@@ -19,7 +19,7 @@ import examples
 import tap
 import wire
 
-# The agent in C: a program of drover-agent's, which does with the request what the examples do.
+# The agent in C: a program of drover-agent that does with a request what the examples do.
 SIGN = """
 import json, sys
 request = json.load(sys.stdin)
@@ -47,11 +47,12 @@ class Interop(examples.TestCase):
         return self.cluster(settings=settings)
 
     def pass_on(self, client_language, job, *actors):
-        """A job through all of @actors, from a client that says what came out at the end."""
-        code, said = self.submit(client_language, job, "hello", *actors).end()
-        told = ", ".join(["hello", *actors])
-        self.assertEqual((0, ["RECEIPT_CODE_CREATED", f"OUTCOME_SUCCEEDED {told}"]),
-                         (code, [line.strip() for line in said.splitlines()]))
+        """Runs a job through all of the actors, and expects its result in the output of the
+        client."""
+        code, output = self.submit(client_language, job, "hello", *actors).end()
+        result = ", ".join(["hello", *actors])
+        self.assertEqual((0, ["RECEIPT_CODE_CREATED", f"OUTCOME_SUCCEEDED {result}"]),
+                         (code, [line.strip() for line in output.splitlines()]))
         wanted = {
             f"step{i}": ", ".join(["hello", *actors[: i + 1]]) for i in range(len(actors))
         }

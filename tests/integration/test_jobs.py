@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main road: what a client sees of ordinary jobs."""
+"""What a client sees of ordinary jobs."""
 
 import os
 import pathlib
@@ -20,7 +20,7 @@ def arguments(text):
 
 class Jobs(cluster.TestCase):
     def test_diamond(self):
-        """Receipt, results along the edges, the sink's result and the labels in the event."""
+        """The Receipt, results along the edges, the sink's result, and the labels in the event."""
         c = self.cluster()
         steps = [
             wire.step("top", actor="hand"),
@@ -52,24 +52,30 @@ class Jobs(cluster.TestCase):
         c.await_idle()
 
     def test_early_ack_with_one_slot(self):
-        """What the broker sends beyond the slots is given back in time: nothing expires. One agent alone would need
-        longer for its half than a lease."""
+        """Requests beyond the agents' slots are given back in time: nothing expires. One agent
+        alone would need longer than a lease for its half."""
         early = {"name": "slow", "handler": "builtin", "ack": "early"}
         c = self.cluster(
-            agents=2, settings={"agent": {"agent": {"concurrency": 1, "actors": [cluster.BUILTIN, early]}}}
+            agents=2,
+            settings={"agent": {"agent": {"concurrency": 1, "actors": [cluster.BUILTIN, early]}}},
         )
         nap = arguments('{"ms": 1500}')
         c.client.submit(
-            wire.submit("job", [wire.step(f"s{i}", "slow", action="sleep", arguments=nap, lock_ms=5000)
-                                for i in range(8)])
+            wire.submit(
+                "job",
+                [
+                    wire.step(f"s{i}", "slow", action="sleep", arguments=nap, lock_ms=5000)
+                    for i in range(8)
+                ],
+            )
         )
         self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
         self.assertEqual([], c.store.events("job", "expired"))
         c.await_idle()
 
     def test_failures(self):
-        """Transient failures are tried again with backoff; those that are exhausted park, and so do
-        permanent ones where the policy says so."""
+        """Transient failures are tried again with a backoff. Steps that have used up their tries
+        park, and so do permanent failures if the policy says so."""
         c = self.cluster()
         soon = wire.Policy(initial_interval_ms=50, maximum_attempts=3, park_interval_ms=-1,
                            on_permanent=wire.RECOURSE_PARK)
@@ -109,8 +115,8 @@ class Jobs(cluster.TestCase):
         self.assertEqual(1, c.dispatches("bad"))
 
     def test_deadline(self):
-        """A program that would outlive its lease is ended with all that it started, and that is
-        reported while there is time."""
+        """A program that would run beyond its lease is ended, with all that it has started, early
+        enough to report that."""
         pids = self.directory / "pids"
         command = ["/bin/sh", "-c", 'echo $$ >>"$0"; sleep 1000 & wait', str(pids)]
         actor = {
@@ -149,7 +155,7 @@ class Jobs(cluster.TestCase):
         self.assertGreaterEqual(event.at, start_at)
 
     def test_cancel(self):
-        """What is in flight is waited for, nothing new is begun."""
+        """Steps in flight are waited for, and no step begins."""
         c = self.cluster()
         c.client.submit(
             wire.submit("job", [wire.step("a", actor="hand"), wire.step("b", after=["a"])])
@@ -165,7 +171,8 @@ class Jobs(cluster.TestCase):
         c.await_idle()
 
     def test_progress(self):
-        """Heartbeats keep a long step's lease; the answer tells an agent that it is not wanted."""
+        """Heartbeats keep the lease of a long step; the answer tells an agent that its attempt is
+        not wanted."""
         c = self.cluster()
         steps = [wire.step("slow", actor="hand", lock_ms=60000, heartbeat_ms=300)]
         c.client.submit(wire.submit("job", steps))
@@ -182,7 +189,7 @@ class Jobs(cluster.TestCase):
         self.assertLessEqual(answer.locked_until, answer.now + 900)
         step = c.client.status("job").steps[0]
         self.assertEqual((0.5, "half"), (step.fraction, step.note))
-        servers.wait_for(lambda: c.store.events("job", "expired"), "the silent lease to expire")
+        servers.wait_for(lambda: c.store.events("job", "expired"), "the lease to expire")
         self.assertFalse(progress(0.9).wanted)
         c.client.reply(c.client.consume_step("hand"))
         self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
@@ -196,7 +203,8 @@ class Jobs(cluster.TestCase):
         return wire.ProgressAnswers.FromString(body).answers[0]
 
     def test_events(self):
-        """Step events only where they are asked for; the end of a job always."""
+        """Step events are published only if the Submit asks for them; the event of a job's end
+        always is."""
         c = self.cluster()
         keys = []
 
@@ -210,29 +218,37 @@ class Jobs(cluster.TestCase):
         c.client.submit(wire.submit("quiet", wire.chain(2)))
         c.client.submit(wire.submit("loud", wire.chain(2), events=wire.EVENTS_STEP))
         ends = {("quiet", "unnamed.succeeded"), ("loud", "unnamed.succeeded")}
-        servers.wait_for(lambda: ends <= set(keys), "both ends")
+        servers.wait_for(lambda: ends <= set(keys), "both terminal events")
         self.assertNotIn(("quiet", "unnamed.step"), keys)
         self.assertEqual(2, keys.count(("loud", "unnamed.step")))
 
     def test_step_events_to_the_client(self):
-        """What happens at each step, once, with its attempt, its error and its agent; nobody else hears of it."""
+        """The client gets one event for each thing that happens at a step, with its attempt, error
+        and agent; no other client gets them."""
         c = self.cluster(agents=0)
-        heard = []
-        c.client.watch = lambda m: heard.append(m) if isinstance(m, wire.JobEvent) else None
+        received = []
+        c.client.watch = lambda m: received.append(m) if isinstance(m, wire.JobEvent) else None
         steps = [
             wire.step("a", "hand", revert=wire.Revert(), retry=wire.Policy(initial_interval_ms=1)),
-            wire.step("b", "hand", after=["a"], retry=wire.Policy(maximum_attempts=1, park_interval_ms=-1)),
+            wire.step(
+                "b", "hand", after=["a"], retry=wire.Policy(maximum_attempts=1, park_interval_ms=-1)
+            ),
         ]
         others = client.Listener(c.client, lambda channel, method, _properties, body: (
             self.assertNotEqual(wire.EVENT_KIND_STEP, wire.JobEvent.FromString(body).kind),
             channel.basic_ack(method.delivery_tag)), exchange="drover.events")
         self.addCleanup(others.stop)
         c.client.submit(wire.submit("job", steps, events=wire.EVENTS_STEP_REPLY))
-        failed = wire.Error(**{"class": "NO"}, message="no room", details="a long log", verdict=wire.VERDICT_TRANSIENT)
+        failed = wire.Error(
+            **{"class": "NO"}, message="no room", details="a long log",
+            verdict=wire.VERDICT_TRANSIENT,
+        )
         c.client.reply(c.client.consume_step("hand"), error=failed)
         request = c.client.consume_step("hand")
-        progress = wire.Progress(job_id="job", step="a", token=request.token, agent="test", elapsed_ms=1)
-        for _ in range(2):  # it begins once
+        progress = wire.Progress(
+            job_id="job", step="a", token=request.token, agent="test", elapsed_ms=1
+        )
+        for _ in range(2):  # the step begins once
             c.client.publish("drover.reply.hand", "reply", wire.Replies(progress=[progress]))
         servers.wait_for(lambda: c.store.events("job", "began"), "the first Progress")
         c.client.reply(request)
@@ -240,43 +256,65 @@ class Jobs(cluster.TestCase):
         servers.wait_for(lambda: c.store.events("job", "parked"), "b to park")
         c.client.control("job", cancel=wire.Cancel())
         c.client.reply(c.client.consume_step("hand"))
-        c.client.until(lambda: any(e.kind == wire.EVENT_KIND_SETTLED for e in heard), "the end")
-        told = sorted((e for e in heard if e.kind == wire.EVENT_KIND_STEP), key=lambda e: e.seq)
+        c.client.until(lambda: any(e.kind == wire.EVENT_KIND_SETTLED for e in received), "the end")
+        step_events = sorted(
+            (e for e in received if e.kind == wire.EVENT_KIND_STEP), key=lambda e: e.seq
+        )
         name = wire.StepEvent.Name
         self.assertEqual(
-            [("a", "SENT", 1, ""), ("a", "FAILED", 1, "NO no room"), ("a", "SENT", 2, ""), ("a", "BEGAN", 2, ""),
-             ("a", "DONE", 2, ""), ("b", "SENT", 1, ""), ("b", "FAILED", 1, "NO no room"), ("b", "PARKED", 1, "NO no room"),
-             ("a", "SENT", 3, ""), ("a", "UNDONE", 3, "")],
-            [(e.step, name(e.step_event)[len("STEP_EVENT_"):], e.attempt,
-              " ".join(filter(None, (getattr(e.error, "class"), e.error.message)))) for e in told])
-        self.assertEqual({""}, {e.error.details for e in told})
+            [
+                ("a", "SENT", 1, ""), ("a", "FAILED", 1, "NO no room"), ("a", "SENT", 2, ""),
+                ("a", "BEGAN", 2, ""), ("a", "DONE", 2, ""), ("b", "SENT", 1, ""),
+                ("b", "FAILED", 1, "NO no room"), ("b", "PARKED", 1, "NO no room"),
+                ("a", "SENT", 3, ""), ("a", "UNDONE", 3, ""),
+            ],
+            [
+                (
+                    e.step, name(e.step_event)[len("STEP_EVENT_") :], e.attempt,
+                    " ".join(filter(None, (getattr(e.error, "class"), e.error.message))),
+                )
+                for e in step_events
+            ],
+        )
+        self.assertEqual({""}, {e.error.details for e in step_events})
         for happened in (wire.STEP_EVENT_BEGAN, wire.STEP_EVENT_DONE):
-            self.assertEqual("test", next(e.agent for e in told if e.step_event == happened))
+            self.assertEqual("test", next(e.agent for e in step_events if e.step_event == happened))
         self.assertEqual(1, len(c.store.events("job", "began")))
 
-    def test_reply_queue_gone(self):
-        """A notice that nobody can get does not hold the job up."""
+    def test_missing_reply_queue(self):
+        """A notification that cannot be delivered does not delay the job."""
         c = self.cluster()
         c.client.submit(wire.submit("job", wire.chain(1), reply_to="nobody.here"))
         servers.wait_for(lambda: c.store.total("settled") == 1, "the job to settle")
         self.assertEqual(1, c.store.total("owed"))
 
     def test_several_submitters(self):
-        """Each of those that have submitted a job hears its end; one whose queue is gone holds nobody up."""
+        """Each client that has submitted the job gets its event; one whose queue is gone does not
+        delay the others."""
         c = self.cluster()
         queues = ["gone", "first", "second"]
-        c.client.call(lambda channel: [channel.queue_declare(queue, durable=True) for queue in queues])
+        c.client.call(
+            lambda channel: [channel.queue_declare(queue, durable=True) for queue in queues]
+        )
         for queue in queues:
             submit = wire.submit("job", [wire.step("a", "hand")], reply_to=queue)
             c.client.publish("drover.submit", "submit", submit, correlation_id=f"of {queue}")
-            properties, _ = servers.wait_for(lambda queue=queue: c.client.get(queue), f"a receipt in {queue}")
-            self.assertEqual(("drover.v1.Receipt", f"of {queue}"), (properties.type, properties.correlation_id))
+            properties, _ = servers.wait_for(
+                lambda queue=queue: c.client.get(queue), f"a receipt in {queue}"
+            )
+            self.assertEqual(
+                ("drover.v1.Receipt", f"of {queue}"), (properties.type, properties.correlation_id)
+            )
         c.client.call(lambda channel: channel.queue_delete("gone"))
         c.client.reply(c.client.consume_step("hand"))
         for queue in queues[1:]:
-            properties, _ = servers.wait_for(lambda queue=queue: c.client.get(queue), f"the end in {queue}")
-            self.assertEqual(("drover.v1.JobEvent", f"of {queue}"), (properties.type, properties.correlation_id))
-        servers.wait_for(lambda: c.store.total("owed") == 0, "nothing to be owed")
+            properties, _ = servers.wait_for(
+                lambda queue=queue: c.client.get(queue), f"the end in {queue}"
+            )
+            self.assertEqual(
+                ("drover.v1.JobEvent", f"of {queue}"), (properties.type, properties.correlation_id)
+            )
+        servers.wait_for(lambda: c.store.total("owed") == 0, "the outbox to be empty")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every process and both servers go down, one after another, under a load of jobs: all settle, every
-effect is there once, and every attempt is accounted for."""
+"""Each process and both servers go down, one after another, under a load of jobs: all jobs end,
+each effect exists once, and each attempt is accounted for."""
 
 import collections
 import contextlib
@@ -58,7 +58,7 @@ class Kills(cluster.TestCase):
             act()
         for event in c.client.all_settled(jobs, 180):
             self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
-        # Where a scheduler died after recording, the next one says ALREADY.
+        # If a scheduler was killed after it had recorded the job, the next one answers ALREADY.
         codes = {c.client.receipts[job_id][0].code for job_id in jobs}
         self.assertLessEqual(codes, {wire.RECEIPT_CODE_CREATED, wire.RECEIPT_CODE_ALREADY})
         c.await_idle()
@@ -84,7 +84,7 @@ class Kills(cluster.TestCase):
         self.assertEqual(sorted(keys), sorted(key for key, _ in done))
 
         began, finished = set(c.journal.runs("begin")), set(c.journal.runs("end"))
-        self.assertEqual(set(), began - dispatched, "runs of attempts that nobody asked for")
+        self.assertEqual(set(), began - dispatched, "runs of attempts that were never dispatched")
         self.assertEqual(set(), done - finished, "recorded, and never finished")
         tap.narrate(
             f"{len(jobs)} jobs, {len(dispatched)} dispatches,"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that take another version of their workflow while they are under way. The test is the agent."""
+"""Jobs in progress that get another version of their workflow. The test acts as the agent."""
 
 import pathlib
 import sys
@@ -11,9 +11,9 @@ import servers
 import tap
 import wire
 
-# What is wrong in the first version: nobody serves "nobody". The second one mends that, puts "check" before
-# it and leaves "spare" out; the third has another "first", the fourth none, the fifth mends and
-# no more, and the sixth ends early.
+# The first version is wrong: actor "nobody" has no agent. The second one corrects that, puts
+# "check" before that step, and leaves "spare" out. The third has another "first", the fourth none,
+# the fifth only corrects the actor, and the sixth ends early.
 VERSIONS = [
     """{ name = "first"; actor = "hand"; },
        { name = "spare"; actor = "hand"; after = ["first"]; },
@@ -44,7 +44,8 @@ class Migrate(cluster.TestCase):
         workflows.mkdir()
         for version, steps in enumerate(VERSIONS, 1):
             (workflows / f"order{version}.cfg").write_text(
-                f'name = "order"; version = {version}; wait = "{WAIT_MS}ms"; steps = ( {steps} );\n')
+                f'name = "order"; version = {version}; wait = "{WAIT_MS}ms"; steps = ( {steps} );\n'
+            )
         (workflows / "other.cfg").write_text(
             'name = "other"; version = 1; steps = ( { name = "first"; actor = "hand"; } );\n')
         self.c = self.cluster(agents=0, schedulers=2,
@@ -55,7 +56,7 @@ class Migrate(cluster.TestCase):
         return wire.AnswerCode.Name(answer.code)[len("ANSWER_CODE_"):], answer.reason
 
     def record(self, job):
-        """All that the store keeps of a job, but for what answering a command adds."""
+        """Returns all that the store keeps of a job, except what answering a command adds."""
         r, p = self.c.store.redis, self.c.store.partition(job)
         data = r.hgetall(f"{p}data:{job}")
         data.pop("commands", None)
@@ -66,7 +67,7 @@ class Migrate(cluster.TestCase):
         return self.c.client.consume_step("hand")
 
     def do(self, *steps, result=None):
-        """One request for each step, in any order; answers them."""
+        """Takes one request for each step, in any order, and answers them."""
         seen = {}
         for _ in steps:
             request = self.c.client.consume_step("hand")
@@ -75,18 +76,20 @@ class Migrate(cluster.TestCase):
         self.assertEqual(set(steps), set(seen))
         return seen
 
-    def test_blocked_step_is_mended(self):
-        """A step that nobody serves takes the actor of the newer version; what is done stays done, what has
-        another place in the graph finds it, what is no more is not begun."""
+    def test_blocked_step_is_corrected(self):
+        """A step without agents gets the actor of the newer version. Done steps stay done; steps at
+        another place in the graph get their results; removed steps are not begun."""
         c = self.c
         first = self.begin()
-        c.client.control("job", pause=wire.Pause())  # "spare" has not begun, and is no more
+        c.client.control("job", pause=wire.Pause())  # so "spare" does not begin, and can be removed
         c.client.reply(first, result=wire.payload(b"kept"))
         servers.wait_for(lambda: c.store.events("job", "done"), "first to be done")
         self.assertEqual(("DONE", ""), self.migrate("job", "order@2"))
         c.client.control("job", resume=wire.Resume())
         seen = self.do("check", "more")
-        self.assertEqual({b"kept"}, {{x.step: x.payload.data for x in r.results}["first"] for r in seen.values()})
+        self.assertEqual(
+            {b"kept"}, {{x.step: x.payload.data for x in r.results}["first"] for r in seen.values()}
+        )
         self.assertEqual(("job/first/1", "job/check/3"),
                          (first.idempotency_key, seen["check"].idempotency_key))
         self.do("charge")
@@ -94,11 +97,14 @@ class Migrate(cluster.TestCase):
         self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
         status = c.client.status("job")
         self.assertEqual("order@2", status.workflow)
-        self.assertEqual({"first", "check", "charge", "last", "more"}, {s.name for s in status.steps})
+        self.assertEqual(
+            {"first", "check", "charge", "last", "more"}, {s.name for s in status.steps}
+        )
         self.assertEqual([], c.store.events("job", "mended"))
 
-    def test_in_flight_with_nobody(self):
-        """A request that waits where nobody takes it is withdrawn: it came back before, so nobody has begun."""
+    def test_in_flight_without_an_agent(self):
+        """A request that no agent takes is withdrawn; it came back before, so no agent has begun
+        it."""
         c = self.c
         self.c.client.submit(wire.Submit(job_id="job", workflow="order@1"))
         self.do("first")
@@ -108,12 +114,15 @@ class Migrate(cluster.TestCase):
         self.assertEqual(("WRONG_STATE", True), (code, "step spare was sent" in reason))
         self.assertEqual(("DONE", ""), self.migrate("job", "order@5"))
         self.assertEqual("charge", self.c.client.consume_step("hand").step)
-        self.assertEqual([["2"]], c.store.events("job", "skipped"))  # its undo, should somebody have begun
+        # its undo, in case an agent has begun
+        self.assertEqual([["2"]], c.store.events("job", "skipped"))
 
     def test_timers_stay(self):
-        """A step that backs off goes on doing so, under the newer version."""
+        """A step that backs off goes on doing so in the newer version."""
         c = self.c
-        later = wire.Error(**{"class": "LATER"}, verdict=wire.VERDICT_TRANSIENT, retry_after_ms=600_000)
+        later = wire.Error(
+            **{"class": "LATER"}, verdict=wire.VERDICT_TRANSIENT, retry_after_ms=600_000
+        )
         c.client.reply(self.begin(), error=later)
         servers.wait_for(lambda: c.store.events("job", "failed"), "the failure")
         state_to_until = c.store.job("job")["0"].split()[2:7]
@@ -121,13 +130,13 @@ class Migrate(cluster.TestCase):
         self.assertEqual(("DONE", ""), self.migrate("job", "order@2"))
         self.assertEqual(state_to_until, c.store.job("job")["0"].split()[2:7])
 
-    def test_nothing_is_left_of_what_is_no_more(self):
+    def test_nothing_is_left_of_removed_steps(self):
         c = self.c
         first = self.begin()
         c.client.control("job", pause=wire.Pause())
         c.client.reply(first)
         servers.wait_for(lambda: c.store.events("job", "done"), "first to be done")
-        steps = {"0", "1", "2"}  # those that were touched: "last" has nothing to wait for but "charge"
+        steps = {"0", "1", "2"}  # the steps that were touched; "last" waits only for "charge"
         self.assertEqual(steps, {name for name in c.store.job("job") if name.isdigit()})
         self.assertEqual(("DONE", ""), self.migrate("job", "order@6"))
         self.assertEqual({"0", "1"}, {name for name in c.store.job("job") if name.isdigit()})

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nobody serves an actor for twenty waits, then somebody does: nothing was parked, everything is done,
-and what it cost is a logarithm of the wait."""
+"""An actor has no agent for twenty waits, then it has one: nothing was parked, everything is done,
+and the cost was a logarithm of the wait."""
 
 import math
 import pathlib
@@ -15,7 +15,7 @@ import tap
 import wire
 
 WAIT_MS = 500
-LOCK_MS = 5000  # longer than a busy machine takes to hear that nobody came
+LOCK_MS = 5000  # longer than a busy machine takes to return a request that no agent took
 WAITS = 20
 JOBS = 20
 
@@ -53,17 +53,21 @@ class NoAgent(cluster.TestCase):
             self.assertEqual([], c.store.events(job_id, "parked"))
             self.assertEqual([], c.store.events(job_id, "expired"))
             most = max(most, c.dispatches(job_id))
-        # waits of 1, 2, 4 ... × WAIT_MS, the one that the agent ended, and one for the second step
+        # Waits of 1, 2, 4 ... times WAIT_MS, the one that the agent ended, and one for the second
+        # step.
         bound = math.ceil(math.log2(wait_ms / WAIT_MS + 1)) + 3
         tap.narrate(f"at most {most} requests a job, {bound} would be fine")
         self.assertLessEqual(most, bound)
 
-    def test_died_with_it(self):
-        """An agent has done the work and dies before it can say so; the broker offers the request again, nobody
-        takes it within its wait, and it comes back. What was done must still be undone."""
+    def test_agent_died_before_its_reply(self):
+        """An agent has done the work and ends before it can reply. The broker offers the request
+        again, no agent takes it within its wait, and it comes back. The work may have been done, so
+        it must be undone."""
         c = self.cluster(agents=0)
         revert = wire.Revert(action="undo", wait_ms=60000)
-        c.client.submit(wire.submit("job", [wire.step("a", "hand", action="do", wait_ms=800, revert=revert)]))
+        c.client.submit(
+            wire.submit("job", [wire.step("a", "hand", action="do", wait_ms=800, revert=revert)])
+        )
         request, die = c.client.hold_step("hand")
         self.assertEqual("do", request.action)
         die()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""examples/orders: its services, and a shop that is killed wherever it hurts. Every order becomes
-exactly one job and completes, and the books of the services balance against the orders."""
+"""examples/orders: its services, and a shop that is killed at the worst moments. Each order becomes
+exactly one job and completes, and the ledgers of the services agree with the orders."""
 
 import contextlib
 import copy
@@ -29,7 +29,7 @@ TIMEOUT_S = 120 * cluster.SLOW
 
 
 class Services(unittest.TestCase):
-    """The books, called by hand."""
+    """The services, called directly."""
 
     def setUp(self):
         directory = tempfile.TemporaryDirectory(prefix="drover-orders-")
@@ -112,18 +112,18 @@ class Services(unittest.TestCase):
             self.charge(payment)
         self.assertEqual(["o1/charge/1"], [row["key"] for row in payment.read()["rows"]])
 
-    def test_ends_what_it_has_begun(self):
+    def test_finishes_a_call_before_it_ends(self):
         payment = self.service("payment", "--slow", "1", "--delay", "1")
         command = [*orders.PYTHON, "-c", CALL, f"{payment.url}/charge/o1"]
         caller = servers.Process.spawn(command, self.directory / "caller.log")
-        servers.wait_for(lambda: payment.read()["calls"], "the call to be under way")
+        servers.wait_for(lambda: payment.read()["calls"], "the call to be in progress")
         payment.end()
         servers.wait_for(lambda: not caller.alive(), "the caller to end")
         self.assertIn('"charge": 1', (self.directory / "caller.log").read_text())
 
     def test_ends_while_it_accepts_a_call(self):
         log = self.directory / "server.log"
-        options = ["--port", "0", "--book", self.directory / "book.db"]
+        options = ["--port", "0", "--book", self.directory / "ledger.db"]
         server = servers.Process.spawn([*orders.PYTHON, "-c", STOPS_ITSELF, *options], log)
         self.addCleanup(server.end, signal.SIGKILL)
         find = functools.partial(re.search, r"(http://\S+),")
@@ -142,20 +142,20 @@ print(u.urlopen(u.Request(sys.argv[1], body, {"Idempotency-Key": "k"})).read().d
 STOPS_ITSELF = f"""
 import os, signal, sys
 sys.path.insert(0, {str(orders.EXAMPLE)!r})
-import book, payment
+import ledger, payment
 
-class Server(book.Server):
+class Server(ledger.Server):
     def process_request(self, *call):
         os.kill(os.getpid(), signal.SIGTERM)
         super().process_request(*call)
 
-book.Server = Server
+ledger.Server = Server
 payment.main()
 """
 
 
 class Audit(unittest.TestCase):
-    """It sees what is wrong: each line of the books is one by one left out, doubled and changed."""
+    """The audit finds each error: each row of the ledgers is left out, doubled and changed."""
 
     ORDER = {"id": "o", "customer": "Ada", "item": "atlas", "quantity": 1, "amount": 4900}
     CONTENTS = {
@@ -170,9 +170,9 @@ class Audit(unittest.TestCase):
         row = {"number": number, "key": key, "order_id": order_id, "at": number}
         return {**row, "action": action, "content": self.CONTENTS[name], "undoes": None, **more}
 
-    def problems(self, state="completed", **books):
-        """Of one order; @books: other rows than the right ones."""
-        rows = {name: books.get(name, [self.row(name)]) for name in orders.audit.SERVICES}
+    def problems(self, state="completed", **ledgers):
+        """Returns the problems of one order. ledgers: other rows than the right ones."""
+        rows = {name: ledgers.get(name, [self.row(name)]) for name in orders.audit.SERVICES}
         read = {name: {"rows": rows[name], "calls": 1, "repeated": 0} for name in rows}
         audit = orders.audit.Audit({"o": {**self.ORDER, "state": state}}, copy.deepcopy(read))
         self.assertEqual(5, len(audit.table().splitlines()))
@@ -183,28 +183,28 @@ class Audit(unittest.TestCase):
         for name in orders.audit.SERVICES:
             self.assertEqual([], self.problems(state="received", **{name: []}))
 
-    def test_twice_whatever_became_of_the_order(self):
+    def test_twice_in_a_ledger(self):
         for name in orders.audit.SERVICES:
             right = self.row(name)
             back = self.row(name, 2, undoes=right["key"])
             for state in ("placed", "received", "completed", "refused", *orders.audit.UNDONE):
                 with self.subTest(name, state=state):
                     wrong = self.problems(state, **{name: [right, self.row(name, 2)]})
-                    self.assertIn(f"o: 2 times in the book of {name}", wrong)
+                    self.assertIn(f"o: 2 times in the ledger of {name}", wrong)
             once = self.problems("received", **{name: [right, back, self.row(name, 3)]})
             self.assertEqual([], once)
 
     def test_undone(self):
-        books = {}
+        ledgers = {}
         for name in orders.audit.SERVICES:
             right = self.row(name)
-            books[name] = [right, self.row(name, 2, undoes=right["key"])]
+            ledgers[name] = [right, self.row(name, 2, undoes=right["key"])]
         for state in orders.audit.UNDONE:
-            self.assertEqual([], self.problems(state, **books))
-            for name, (right, _) in books.items():
+            self.assertEqual([], self.problems(state, **ledgers))
+            for name, (right, _) in ledgers.items():
                 with self.subTest(name, state=state):
-                    wrong = self.problems(state, **{**books, name: [right]})
-                    self.assertEqual([f"o: 1 times in the book of {name}"], wrong)
+                    wrong = self.problems(state, **{**ledgers, name: [right]})
+                    self.assertEqual([f"o: 1 times in the ledger of {name}"], wrong)
 
     def test_every_fault(self):
         for name in orders.audit.SERVICES:
@@ -219,7 +219,8 @@ class Audit(unittest.TestCase):
             ):
                 with self.subTest(name, rows=rows):
                     self.assertEqual(1, len(self.problems(**{name: rows})))
-            # Done, taken back, done again: in order, but for the parcel that names the first.
+            # Done, undone, done again is correct, except for the parcel, which names the first
+            # attempt.
             wrong = self.problems(**{name: [right, back, self.row(name, 3)]})
             self.assertEqual(0 if name == "shipping" else 1, len(wrong))
 
@@ -247,7 +248,7 @@ class ShopCase(cluster.TestCase):
         self.placed = []
 
     def start(self, schedulers=1, **services):
-        """A world and a cluster whose agents call its services."""
+        """Returns a world, and a cluster whose agents call its services."""
         world = orders.World(self.directory, **services)
         self.addCleanup(world.close)
         c = self.cluster(schedulers=schedulers, settings=world.settings(), actor=orders.ACTOR)
@@ -263,14 +264,14 @@ class ShopCase(cluster.TestCase):
         )
 
     def check(self, world, c):
-        """Every order has come to its end, as one job."""
+        """Checks that each order has ended, as one job."""
         world.await_ended(TIMEOUT_S)
         self.assertEqual({"completed": len(self.placed)}, world.states())
         self.assertEqual(sorted(self.placed), sorted(c.store.jobs()))
         audit = world.audit()
         self.assertEqual([], audit.problems)
         self.assertEqual(len(self.placed), len(audit.completed))
-        calls = {name: book["calls"] for name, book in audit.books.items()}
+        calls = {name: ledger["calls"] for name, ledger in audit.ledgers.items()}
         tap.narrate(f"receipts {world.receipts()}, calls {calls}")
 
 
@@ -301,7 +302,7 @@ class Shop(ShopCase):
         self.assertEqual({"ALREADY": ORDERS}, world.receipts())
 
     def recorded(self):
-        """The shop has its receipts, and no agent is there yet to do the jobs."""
+        """Waits until the shop has its receipts, while no agent runs."""
         world, c = self.start()
         c.agents[0].stop()
         self.place(world)
@@ -318,13 +319,16 @@ class Shop(ShopCase):
         world.start_shop(c.url)
         self.check(world, c)
 
-    def test_killed_with_the_news_unread(self):
-        """The ends of its jobs are in its queue, told for good, and go with it: it has to ask."""
+    def test_killed_with_events_unread(self):
+        """The terminal events are in the shop's queue, confirmed, and are lost with the queue: the
+        shop must ask."""
         world, c = self.recorded()
         world.shop.pause()
         c.agents[0].start()
         servers.wait_for(lambda: c.store.total("settled") == ORDERS, "the jobs to end", TIMEOUT_S)
-        servers.wait_for(lambda: c.store.total("owed") == 0, "the shop to be told", TIMEOUT_S)
+        servers.wait_for(
+            lambda: c.store.total("owed") == 0, "the events to be confirmed", TIMEOUT_S
+        )
         world.shop.kill()
         self.assertEqual({"received": ORDERS}, world.states())
         world.start_shop(c.url)
@@ -339,7 +343,7 @@ class Shop(ShopCase):
         c.agents[0].start()
         self.check(world, c)
 
-    def test_killed_again_and_again(self):
+    def test_killed_repeatedly(self):
         world, c = self.start()
         for _ in range(6):
             self.place(world, 5)
@@ -369,7 +373,7 @@ class Shop(ShopCase):
 
 
 class Broker(ShopCase):
-    """It is away, or restarted."""
+    """The broker is away, or is restarted."""
 
     own_servers = True
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One user a role, at the broker and at the store: with the definitions and the ACL in deploy/ the
-daemons do all they have to, and nobody can do what is another's.
+"""One user for each role, at the broker and at the store. With the definitions and the ACL in
+deploy/ the daemons can do their work, and no user can act for another one.
 
-What each may do is printed as tables, and docs/OPERATIONS.md has the same ones."""
+The test prints as tables what each user may do, and docs/OPERATIONS.md has the same tables.
+"""
 
 import base64
 import collections
@@ -30,20 +31,21 @@ import tap
 import wire
 
 ACTORS = ("demo", "hand")
-ADMIN = "test-admin"  # of this test alone
+ADMIN = "test-admin"  # of this test only
 VHOST = "drover"
-WORD = secrets.token_hex(16)  # no option, as one that begins with a dash would be
+WORD = secrets.token_hex(16)  # a leading dash would make it an option
 
 # --- the broker ----------------------------------------------------------------------------------
 
 SCHEDULER, AGENT, DEMO_AGENT, SUPERVISOR, CLIENT, SHOP, OPERATOR, MONITOR = USERS = (
-    "drover-scheduler", "drover-agent", "drover-agent-demo", "drover-supervisor", "drover-client", "shop", "drover-operator",
-    "monitor")
+    "drover-scheduler", "drover-agent", "drover-agent-demo", "drover-supervisor", "drover-client",
+    "shop", "drover-operator", "monitor",
+)
 ASKING = {CLIENT, SHOP, OPERATOR}
 PULSING = {SCHEDULER, AGENT, DEMO_AGENT}
 
-# Who may publish to an exchange; who may read a queue, which is also to empty it. All else is
-# refused to all.
+# Who may publish to an exchange, and who may read a queue, which includes purging it. All other
+# users are refused.
 PUBLISHES = {
     "drover.submit": ASKING,
     "drover.control": ASKING | {SUPERVISOR},
@@ -105,7 +107,8 @@ def own_inbox(channel):
 
 
 def listen(source):
-    """Binds a queue of one's own to an exchange that is not; refused to who can have none, too."""
+    """Binds a queue of the user's own to an exchange of others; a user that may declare none is
+    refused that, too."""
 
     def bind(channel):
         try:
@@ -120,7 +123,7 @@ def listen(source):
 
 
 def broker_operations():
-    """What somebody may do: text -> (what is done, who may)."""
+    """Returns what some users may do: text -> (operation, users)."""
     out = {}
     for exchange, users in PUBLISHES.items():
         out[f"publish to {f'`{exchange}`' if exchange else 'any queue by its name'}"] = (
@@ -132,7 +135,7 @@ def broker_operations():
 
 
 def forbidden_operations():
-    """What nobody may: text -> what is done."""
+    """Returns what no user may do: text -> operation."""
     out = {}
     for queue in READS:
         out[f"delete queue {queue}"] = lambda c, q=queue: c.queue_delete(q)
@@ -144,7 +147,9 @@ def forbidden_operations():
         out[f"delete exchange {exchange}"] = lambda c, e=exchange: c.exchange_delete(e)
     for exchange in ("drover.tasks", "drover.events", "drover.dead"):
         out[f"listen to {exchange}"] = listen(exchange)
-    out["declare queue drover.task.new"] = lambda c: c.queue_declare("drover.task.new", durable=True)
+    out["declare queue drover.task.new"] = lambda c: c.queue_declare(
+        "drover.task.new", durable=True
+    )
     out["declare queue other"] = lambda c: c.queue_declare("other", exclusive=True)
     out["declare exchange drover.new"] = lambda c: c.exchange_declare("drover.new")
     out["declare exchange other"] = lambda c: c.exchange_declare("other")
@@ -153,38 +158,46 @@ def forbidden_operations():
 
 # --- the store -----------------------------------------------------------------------------------
 
-READER = "drover-reader"  # a person's, for `drover get` and `list --from-store`
+READER = "drover-reader"  # for people who use `drover get` and `list --from-store`
 BOTH = (SCHEDULER, SUPERVISOR)
 STORE_USERS = (*BOTH, READER)
 KEYS = "drover:{p0}:"
 LIBRARY = "#!lua name=other\nredis.register_function('other', function() return 1 end)"
 
 
-# Who calls which functions.
+# Which user calls which store functions.
 FUNCTIONS = {
-    SCHEDULER: {"version", "define", "submit", "record", "renew", "taken", "unsent", "drive", "steer", "settle_owed",
-                "step_events", "inspect", "told", "suspect", "mark"},
+    SCHEDULER: {
+        "version", "define", "submit", "record", "renew", "taken", "unsent", "drive", "steer",
+        "settle_owed", "step_events", "inspect", "told", "suspect", "mark",
+    },
     SUPERVISOR: {"version", "lead", "expire", "forget", "sweep", "look"},
     READER: {"version", "inspect"},
 }
-# What they do before their first call; a reader's can change nothing.
+# The commands before the first call of a function; those of a reader change nothing.
 CONNECTING = {**dict.fromkeys(BOTH, {"info", "ping", "eval", "exists", "fcall"}),
               READER: {"info", "ping", "hmget", "fcall_ro"}}
 
 
 def used_by(code, names):
-    """Which of the names a Lua function uses, and does not declare itself; all of a table that it indexes."""
+    """Returns which of the names a Lua function uses and does not declare itself. Of a table that
+    it indexes, all members count."""
     code = re.sub(r"--.*|'[^']*'", "", code)
-    own = re.findall(r"^ +(?:local|for) ([\w, \n]+?)(?: = | in |\n *\S)|^(?:local )?function [.\w]+\(([\w, ]*)", code, re.MULTILINE)
+    own = re.findall(
+        r"^ +(?:local|for) ([\w, \n]+?)(?: = | in |\n *\S)|^(?:local )?function [.\w]+\(([\w, ]*)",
+        code,
+        re.MULTILINE,
+    )
     words = set(re.findall(r"\w+(?:\.\w+)?", code)) - set(re.findall(r"\w+", str(own)))
     tables = tuple(f"{name}." for name in re.findall(r"(\w+)\[", code))
     return {name for name in names if name in words or name.startswith(tables)}
 
 
 def code_of(text, names):
-    """These functions of a Lua text and all that they use."""
+    """Returns these functions of a Lua text, and all that they use."""
     function = r"^(?:local )?function ([.\w]+)\(.*?^end$"
-    block = r"^local (\w+)\ndo\n(?:(?: [^\n]*)?\n)*?end$"  # where it is not indented its items stand for themselves
+    # with indented items; others are found one by one
+    block = r"^local (\w+)\ndo\n(?:(?: [^\n]*)?\n)*?end$"
     item = rf"{function}|{block}|^local (\w+) = \{{[^}}]*\}}"
     bodies = collections.defaultdict(str)
     for m in re.finditer(item, text, re.MULTILINE | re.DOTALL):
@@ -200,98 +213,148 @@ def function(name, *arguments):
     return ("FCALL", f"drover1_{name}", 1, KEYS, *arguments)
 
 
-# A definition of one step, as a scheduler hands it over, and the token of that step once it is out.
+# A definition of one step, as a scheduler stores it, and the token of that step in flight.
 RUNNING = function("define", "one", "", 0, 1, "", 1, 0, "job", "P 1 0",
                    "r", "0 0 0 0 0 0 0 0 0 0 PP||0 1 00|||0",
                    "0", "1000 60000 1000 100 2 1000 3 3 0 1000 PP||0 0 00|||")
 NONCE = "0123456789abcdef"
 HASH = hashlib.sha1(f"{NONCE}.0".encode()).digest()  # of the first step, by a call with this nonce
 TOKEN = "0." + base64.urlsafe_b64encode(HASH[:18]).decode()[:22]
-# Jobs of it -> what stands in its history where that was let through, and at whom.
-RUNS = {"result": ("done", {SCHEDULER}), "error": ("failed", {SCHEDULER}), "renewed": (None, set()),
-        "bare": ("done", {SCHEDULER}), "unstarted": ("unstarted", set(BOTH)), "driven": (None, set()),
-        "steered": ("turned", {SCHEDULER})}
+# Jobs of that definition -> the event in the history if the call was allowed, and the users that it
+# is allowed to.
+RUNS = {
+    "result": ("done", {SCHEDULER}),
+    "error": ("failed", {SCHEDULER}),
+    "renewed": (None, set()),
+    "bare": ("done", {SCHEDULER}),
+    "unstarted": ("unstarted", set(BOTH)),
+    "driven": (None, set()),
+    "steered": ("turned", {SCHEDULER}),
+}
 
 
 def running(job):
     events = "reply" if job == "driven" else ""
-    return function("submit", job, "one", "one", "", 0, NONCE, "me", "A", 0, 0, events, 0, "", "", "")
+    return function(
+        "submit", job, "one", "one", "", 0, NONCE, "me", "A", 0, 0, events, 0, "", "", ""
+    )
 
 
 def record(kind, job, result="", error=""):
     return function("record", "me", kind, job, TOKEN, 0, NONCE, 0, result, error, "", 0, "", "", "")
 
 
-# What is done -> the commands, and who may; all of a row, or none.
+# Operation -> its commands, and who may do it. Of each row a user may do all, or nothing.
 STORE_OPERATIONS = {
     "load functions": ([("FUNCTION", "LOAD", "REPLACE", LIBRARY)], {SCHEDULER}),
-    "register workflows: `define`": ([
-        function("define", "d", "w", 1, 0, "", 1, 1), ("HSET", f"{KEYS}workflows", "w", "1")],
-        {SCHEDULER}),
-    "start jobs of them: `submit`": ([
-        function("submit", "new", "d", "", "w", 0, 0, "me", "A", 0, 0, "", 0, "", ""),
-        ("HSET", f"{KEYS}data:new", "input", "")], {SCHEDULER}),
-    "list and read jobs: `inspect`": ([
-        function("inspect", "jobs", 1, "", 0, 1, "", "", "", "", ""), function("inspect", "history", "some", 1, 1),
-        ("ZREVRANGEBYSCORE", f"{KEYS}jobs", 1, 0), ("LRANGE", f"{KEYS}hist:some", 0, 1),
-        ("HGET", f"{KEYS}workflows", "w"), ("HGET", f"{KEYS}data:renewed", "p0")],
-        {SCHEDULER, READER}),
-    "record results and errors: `record`": ([
-        record("A", "result", result="done"), record("T", "error", error="failed"), record("A", "bare"),
-        ("HSET", f"{KEYS}data:result", "r0", "done")], {SCHEDULER}),
-    "renew leases: `renew`, `taken`": ([
-        function("renew", "renewed", TOKEN, "0.5", "", 0, ""), function("taken", "renewed", TOKEN)],
-        {SCHEDULER}),
-    "ask for what has waited: `unsent`": ([
-        function("unsent", "driven", NONCE, "me", 1, TOKEN)],
-        {SCHEDULER}),
-    "`record` of what nobody took, `drive`": ([
-        record("N", "unstarted"), function("drive", "driven", NONCE, "me", 0, 0)],
-        set(BOTH)),
-    "`drive` once more, which sends requests again": ([
-        function("drive", "driven", NONCE, "me", 1, 0)],
-        {SCHEDULER}),
-    "carry out commands: `steer`": ([
-        function("steer", "steered", "cancel", "c", 0, 0, "", "me", NONCE, 0, "", "")], {SCHEDULER}),
-    "drop notices: `settle_owed`": ([function("settle_owed", "bare", 1)], {SCHEDULER}),
-    "tell clients of steps: `step_events`": ([function("step_events", "driven")], {SCHEDULER}),
-    "tell of alerts: `told`": ([
-        function("told", "cause", "over"), ("HDEL", f"{KEYS}told", "cause")], {SCHEDULER}),
-    "see whether the store went back: `mark`": ([
-        function("mark", "run", "id", "some"), ("HSET", f"{KEYS}mark", "run", "run")], {SCHEDULER}),
-    "count who dies of a message: `suspect`": ([
-        function("suspect", "digest", "0a", "end"), ("HDEL", f"{KEYS}suspects", "digest")],
-        {SCHEDULER}),
-    "lead a partition: `lead`": ([
-        function("lead", "me", 0), ("SET", f"{KEYS}leader", "me"), ("GET", f"{KEYS}leader"),
-        ("HSET", f"{KEYS}supervisors", "me", "1")],
-        {SUPERVISOR}),
-    "look for what is due: `expire`": ([
-        function("expire", 0, 1, 0, 0, 1, 0, 0, 0), ("ZRANGEBYSCORE", f"{KEYS}due", 0, 1)], {SUPERVISOR}),
-    "prove the indexes: `sweep`": ([
-        function("sweep", ""), ("ZRANGE", f"{KEYS}open", 0, 1)], {SUPERVISOR}),
-    "see what these would do: `look`": ([
-        function("look", "sweep", ""), function("look", "expire", 0, 1, 0, 0, 1, 0, 0, 0)],
-        {SUPERVISOR}),
-    "forget jobs: `forget`": ([
-        function("forget", 1, 1),
-        ("UNLINK", f"{KEYS}job:other", f"{KEYS}data:other", f"{KEYS}hist:other")], {SUPERVISOR}),
-    "records and indexes of jobs": ([
-        ("HSET", f"{KEYS}job:some", "a", "b"), ("ZADD", f"{KEYS}due", 1, "some")], set(BOTH)),
+    "register workflows: `define`": (
+        [function("define", "d", "w", 1, 0, "", 1, 1), ("HSET", f"{KEYS}workflows", "w", "1")],
+        {SCHEDULER},
+    ),
+    "start jobs of them: `submit`": (
+        [
+            function("submit", "new", "d", "", "w", 0, 0, "me", "A", 0, 0, "", 0, "", ""),
+            ("HSET", f"{KEYS}data:new", "input", ""),
+        ],
+        {SCHEDULER},
+    ),
+    "list and read jobs: `inspect`": (
+        [
+            function("inspect", "jobs", 1, "", 0, 1, "", "", "", "", ""),
+            function("inspect", "history", "some", 1, 1), ("ZREVRANGEBYSCORE", f"{KEYS}jobs", 1, 0),
+            ("LRANGE", f"{KEYS}hist:some", 0, 1), ("HGET", f"{KEYS}workflows", "w"),
+            ("HGET", f"{KEYS}data:renewed", "p0"),
+        ],
+        {SCHEDULER, READER},
+    ),
+    "record results and errors: `record`": (
+        [
+            record("A", "result", result="done"), record("T", "error", error="failed"),
+            record("A", "bare"), ("HSET", f"{KEYS}data:result", "r0", "done"),
+        ],
+        {SCHEDULER},
+    ),
+    "renew leases: `renew`, `taken`": (
+        [
+            function("renew", "renewed", TOKEN, "0.5", "", 0, ""),
+            function("taken", "renewed", TOKEN),
+        ],
+        {SCHEDULER},
+    ),
+    "ask for requests that have waited: `unsent`": (
+        [function("unsent", "driven", NONCE, "me", 1, TOKEN)],
+        {SCHEDULER},
+    ),
+    "`record` for requests that no agent took, `drive`": (
+        [record("N", "unstarted"), function("drive", "driven", NONCE, "me", 0, 0)],
+        set(BOTH),
+    ),
+    "`drive` once more, which sends requests again": (
+        [function("drive", "driven", NONCE, "me", 1, 0)],
+        {SCHEDULER},
+    ),
+    "carry out commands: `steer`": (
+        [function("steer", "steered", "cancel", "c", 0, 0, "", "me", NONCE, 0, "", "")],
+        {SCHEDULER},
+    ),
+    "delete notifications: `settle_owed`": ([function("settle_owed", "bare", 1)], {SCHEDULER}),
+    "read step events: `step_events`": ([function("step_events", "driven")], {SCHEDULER}),
+    "deduplicate alerts: `told`": (
+        [function("told", "cause", "over"), ("HDEL", f"{KEYS}told", "cause")],
+        {SCHEDULER},
+    ),
+    "see whether the store went back: `mark`": (
+        [function("mark", "run", "id", "some"), ("HSET", f"{KEYS}mark", "run", "run")],
+        {SCHEDULER},
+    ),
+    "record who begins a suspect: `suspect`": (
+        [function("suspect", "digest", "0a", "end"), ("HDEL", f"{KEYS}suspects", "digest")],
+        {SCHEDULER},
+    ),
+    "lead a partition: `lead`": (
+        [
+            function("lead", "me", 0), ("SET", f"{KEYS}leader", "me"), ("GET", f"{KEYS}leader"),
+            ("HSET", f"{KEYS}supervisors", "me", "1"),
+        ],
+        {SUPERVISOR},
+    ),
+    "find steps that are due: `expire`": (
+        [function("expire", 0, 1, 0, 0, 1, 0, 0, 0), ("ZRANGEBYSCORE", f"{KEYS}due", 0, 1)],
+        {SUPERVISOR},
+    ),
+    "check the indexes: `sweep`": (
+        [function("sweep", ""), ("ZRANGE", f"{KEYS}open", 0, 1)],
+        {SUPERVISOR},
+    ),
+    "dry runs of these: `look`": (
+        [function("look", "sweep", ""), function("look", "expire", 0, 1, 0, 0, 1, 0, 0, 0)],
+        {SUPERVISOR},
+    ),
+    "forget jobs: `forget`": (
+        [
+            function("forget", 1, 1),
+            ("UNLINK", f"{KEYS}job:other", f"{KEYS}data:other", f"{KEYS}hist:other"),
+        ],
+        {SUPERVISOR},
+    ),
+    "records and indexes of jobs": (
+        [("HSET", f"{KEYS}job:some", "a", "b"), ("ZADD", f"{KEYS}due", 1, "some")],
+        set(BOTH),
+    ),
     "read records of jobs": ([("HGET", f"{KEYS}job:some", "a")], set(STORE_USERS)),
     "`INFO`, and the functions' build": ([("INFO",), function("version")], set(STORE_USERS)),
 }
 
 
 FORBIDDEN_COMMANDS = (
-    "GET drover:other", "HSET drover:other a b", "GET other", "SET other x", "HSET other a b", "DEL other", "EVAL return{redis.call('GET','x')} 0",
-    "FCALL drover1_inspect 1 other", "KEYS *", "SCAN 0", "RANDOMKEY", "DBSIZE",
-    "FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "SELECT 1", "MOVE drover:test 1", "RENAME drover:test other",
-    "CONFIG GET *", "CONFIG SET maxmemory 1", "CONFIG REWRITE", "ACL LIST", "ACL WHOAMI",
-    "ACL SETUSER other on nopass ~* +@all", "ACL SAVE", "ACL LOAD",
-    "FUNCTION LIST", "FUNCTION DUMP", "FUNCTION DELETE drover1", "FUNCTION FLUSH", "SCRIPT FLUSH",
-    "CLIENT LIST", "CLIENT KILL TYPE normal", "CLIENT PAUSE 1", "MONITOR", "SLOWLOG GET",
-    "SAVE", "BGSAVE", "BGREWRITEAOF", "SHUTDOWN NOSAVE", "DEBUG OBJECT drover:test",
+    "GET drover:other", "HSET drover:other a b", "GET other", "SET other x", "HSET other a b",
+    "DEL other", "EVAL return{redis.call('GET','x')} 0", "FCALL drover1_inspect 1 other", "KEYS *",
+    "SCAN 0", "RANDOMKEY", "DBSIZE", "FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "SELECT 1",
+    "MOVE drover:test 1", "RENAME drover:test other", "CONFIG GET *", "CONFIG SET maxmemory 1",
+    "CONFIG REWRITE", "ACL LIST", "ACL WHOAMI", "ACL SETUSER other on nopass ~* +@all", "ACL SAVE",
+    "ACL LOAD", "FUNCTION LIST", "FUNCTION DUMP", "FUNCTION DELETE drover1", "FUNCTION FLUSH",
+    "SCRIPT FLUSH", "CLIENT LIST", "CLIENT KILL TYPE normal", "CLIENT PAUSE 1", "MONITOR",
+    "SLOWLOG GET", "SAVE", "BGSAVE", "BGREWRITEAOF", "SHUTDOWN NOSAVE", "DEBUG OBJECT drover:test",
     "REPLICAOF 127.0.0.1 1", "FAILOVER", "CLUSTER INFO", "MODULE LIST",
     "MIGRATE 127.0.0.1 1 drover:test 0 1", "DUMP drover:test", "RESTORE drover:test 0 x",
     "PUBLISH drover:x y", "SUBSCRIBE drover:x", "WAIT 0 1", "LATENCY RESET",
@@ -302,8 +365,11 @@ FORBIDDEN_COMMANDS = (
 
 
 def markdown(users, rows):
-    """@rows: text -> who may."""
-    lines = ["| | " + " | ".join(f"`{user}`" for user in users) + " |", "|---" * (len(users) + 1) + "|"]
+    """rows: text -> users."""
+    lines = [
+        "| | " + " | ".join(f"`{user}`" for user in users) + " |",
+        "|---" * (len(users) + 1) + "|",
+    ]
     for text, may in rows.items():
         cells = ["yes" if user in may else "–" for user in users]
         lines.append(f"| {text} | " + " | ".join(cells) + " |")
@@ -369,7 +435,8 @@ class Permissions(unittest.TestCase):
     # --- the daemons -----------------------------------------------------------------------------
 
     def daemon(self, role, directory=None, **more):
-        """With the rights of its role and no other, an agent with those of one that serves demo; not started."""
+        """Makes a daemon with the rights of its role only, an agent with those for the actor demo;
+        does not start it."""
         user = DEMO_AGENT if role == "agent" else f"drover-{role}"
         settings = {
             "name": f"{role}-1",
@@ -389,7 +456,7 @@ class Permissions(unittest.TestCase):
         return daemon
 
     def drover(self, *words, body=None, more=None):
-        """The command, as the client."""
+        """Runs the command as the user drover-client."""
         url = (f"amqp://{CLIENT}:{self.password('rabbitmq', CLIENT)}@{servers.HOST}:"
                f"{self.rabbit.port}/{VHOST}")
         done = subprocess.run([wire.BUILD / "cli" / "drover", *words], text=True,
@@ -398,14 +465,14 @@ class Permissions(unittest.TestCase):
         return done.returncode, done.stdout + done.stderr
 
     def test_daemons_at_work(self):
-        """A job to its end, failures, a start time, a death, a dead letter, and forgetting."""
+        """A job that ends, failures, a start time, an expiry, a dead letter, and forgetting."""
         supervisor = self.daemon("supervisor", supervisor={
             "period": "100ms", "lease": "1s", "retention": "1s", "sweep": "1s"})
         scheduler = self.daemon("scheduler")
         agent = self.daemon("agent", agent={"actors": [cluster.BUILTIN]})
         supervisor.start()
         servers.wait_for(lambda: supervisor.records("store_unreachable"),
-                         "the supervisor to wait for whoever loads the functions")
+                         "the supervisor to wait for the functions")
         scheduler.start()
         agent.start()
         for daemon in (supervisor, scheduler, agent):
@@ -418,11 +485,11 @@ class Permissions(unittest.TestCase):
              "lockMs": 300, "waitMs": 5000}]}}
         soon = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=1)
         words = ("-", "--id", "all", "--start-at", soon.strftime("%Y-%m-%dT%H:%M:%SZ"))
-        code, said = self.drover("submit", *words, body=job)
-        self.assertEqual(0, code, said)
-        self.lose_one_answer_another()
-        code, said = self.drover("run", *words, body=job)
-        self.assertEqual(0, code, said)
+        code, output = self.drover("submit", *words, body=job)
+        self.assertEqual(0, code, output)
+        self.ignore_one_request_answer_the_next()
+        code, output = self.drover("run", *words, body=job)
+        self.assertEqual(0, code, output)
         servers.wait_for(lambda: not self.store.job("all"), "the job to be forgotten")
         self.change_twice()
         self.leave_a_dead_letter()
@@ -434,9 +501,10 @@ class Permissions(unittest.TestCase):
         refused = self.store.redis.execute_command("ACL", "LOG")
         self.assertEqual({"function|load"}, {entry["object"] for entry in map(as_dict, refused)})
 
-    def test_no_way_round_the_actors_exchange(self):
-        """An agent may bind what it reads to the exchange of its actor, and make an exchange that leads there. What comes
-        so, though nobody can say by whom, is refused, and kept."""
+    def test_no_way_around_the_exchange_of_an_actor(self):
+        """An agent can bind a queue that it reads to the exchange of its actor, and make an
+        exchange that leads there. A message that comes that way has no proven actor: it is refused,
+        and becomes a dead letter."""
         scheduler = self.daemon("scheduler")
         scheduler.start()
         servers.wait_for(lambda: self.is_ready(scheduler), "the scheduler to be ready")
@@ -444,24 +512,43 @@ class Permissions(unittest.TestCase):
         dead.queue_purge("drover.dead")
         channel = self.broker_connection(DEMO_AGENT).channel()
         own = "drover.pulse.round"
-        channel.exchange_declare(own, "fanout", arguments={"alternate-exchange": "drover.reply.demo"})
+        channel.exchange_declare(
+            own, "fanout", arguments={"alternate-exchange": "drover.reply.demo"}
+        )
         channel.exchange_bind("drover.reply.demo", "drover.pulse", "reply")
         for exchange in ("drover.pulse", own, "drover.reply.demo"):
-            channel.basic_publish(exchange, "reply", wire.Replies(replies=[wire.StepReply(
-                job_id="none", step="a", token="0.AAAA", achieved=wire.STATE_ACTIVE)]).SerializeToString())
+            channel.basic_publish(
+                exchange,
+                "reply",
+                wire.Replies(
+                    replies=[
+                        wire.StepReply(
+                            job_id="none", step="a", token="0.AAAA", achieved=wire.STATE_ACTIVE
+                        )
+                    ]
+                ).SerializeToString(),
+            )
         for _ in range(2):
-            servers.wait_for(lambda: dead.queue_declare("drover.dead", passive=True).method.message_count, "a dead letter")
+            servers.wait_for(
+                lambda: dead.queue_declare("drover.dead", passive=True).method.message_count,
+                "a dead letter",
+            )
             _, properties, _ = dead.basic_get("drover.dead", auto_ack=True)
             self.assertRegex(properties.headers["drover-reason"], "^DENIED .*drover.reply.<actor>")
-        servers.wait_for(lambda: not dead.queue_declare("drover.replies", passive=True).method.message_count, "the last")
+        servers.wait_for(
+            lambda: not dead.queue_declare("drover.replies", passive=True).method.message_count,
+            "the last message to be read",
+        )
         channel.exchange_unbind("drover.reply.demo", "drover.pulse", "reply")
         channel.exchange_delete(own)
         scheduler.stop()
-        letters = [r for r in scheduler.records("dead_letter") if "drover.reply.<actor>" in r["reason"]]
+        letters = [
+            r for r in scheduler.records("dead_letter") if "drover.reply.<actor>" in r["reason"]
+        ]
         self.assertEqual(2, len(letters))
 
     def test_reader(self):
-        """A person with the reader's password sees jobs, and needs no broker for that."""
+        """A person with the password of the reader sees jobs, and needs no broker."""
         reader = {"DROVER_REDIS__PORT": str(self.redis.port), "DROVER_REDIS__USER": READER,
                   "DROVER_REDIS__PASSWORD": self.password("redis", READER)}
         self.store.redis.execute_command("FLUSHALL")
@@ -470,20 +557,20 @@ class Permissions(unittest.TestCase):
         scheduler = self.daemon("scheduler")
         scheduler.start()
         servers.wait_for(lambda: self.is_ready(scheduler), "the scheduler to be ready")
-        code, said = self.drover("submit", "-", "--id", "seen", "-l", "a=b", body={
+        code, output = self.drover("submit", "-", "--id", "seen", "-l", "a=b", body={
             "definition": {"steps": [{"name": "greet", "actor": "hand"}]}})
-        self.assertEqual(0, code, said)
+        self.assertEqual(0, code, output)
         self.assertEqual((0, "seen\n"), self.drover(
             "list", "--from-store", "-o", "id", "-l", "a=b", more=reader))
-        code, said = self.drover("get", "seen", "--from-store", "--data", more=reader)
-        self.assertEqual(0, code, said)
-        self.assertIn("greet", said)
+        code, output = self.drover("get", "seen", "--from-store", "--data", more=reader)
+        self.assertEqual(0, code, output)
+        self.assertIn("greet", output)
         scheduler.stop()
         self.store.redis.execute_command("FLUSHALL")
         self.store.redis.execute_command("FUNCTION", "FLUSH")
 
     def is_ready(self, daemon):
-        """It says so: its pulses come back, too."""
+        """The daemon is ready, which includes that its pulses come back."""
         try:
             with urllib.request.urlopen(f"http://{daemon.health}/readyz", timeout=5) as answer:
                 return answer.status == 200
@@ -491,19 +578,36 @@ class Permissions(unittest.TestCase):
             return False
 
     def change_twice(self):
-        """Each change gives the job a definition of its own, and drops the one before."""
-        job = {"definition": {"steps": [{"name": "s", "actor": "demo", "action": "fail", "retry": {"onPermanent": "PARK"},
-                                         "arguments": {"json": {"permanent": True}}}]}}
+        """Each change gives the job a definition of its own, and deletes the one before."""
+        job = {
+            "definition": {
+                "steps": [
+                    {
+                        "name": "s",
+                        "actor": "demo",
+                        "action": "fail",
+                        "retry": {"onPermanent": "PARK"},
+                        "arguments": {"json": {"permanent": True}},
+                    }
+                ]
+            }
+        }
         self.assertEqual(0, self.drover("submit", "-", "--id", "changed", body=job)[0])
         for times, lock in enumerate(("1m", "2m", "3m"), 1):
-            servers.wait_for(lambda n=times: len(self.store.events("changed", "parked")) == n, "the step to park")
-            code, said = self.drover("retry", "changed", "s", "--set", f"lock={lock}")
-            self.assertEqual(0, code, said)
-        self.assertEqual(self.store.keys("}:def:"), [self.store.partition("changed") + "def:" + self.store.job("changed")["def"]])
+            servers.wait_for(
+                lambda n=times: len(self.store.events("changed", "parked")) == n, "the step to park"
+            )
+            code, output = self.drover("retry", "changed", "s", "--set", f"lock={lock}")
+            self.assertEqual(0, code, output)
+        self.assertEqual(
+            self.store.keys("}:def:"),
+            [self.store.partition("changed") + "def:" + self.store.job("changed")["def"]],
+        )
         self.assertEqual(0, self.drover("kill", "changed")[0])
 
-    def lose_one_answer_another(self):
-        """An agent in another language: silent at first, so that the supervisor has to see to it."""
+    def ignore_one_request_answer_the_next(self):
+        """Acts as an agent in another language, which does not answer its first request: the
+        supervisor must recover the step."""
         channel = self.broker_connection("drover-agent-hand").channel()
         channel.confirm_delivery()
         taken = []
@@ -516,7 +620,8 @@ class Permissions(unittest.TestCase):
 
         servers.wait_for(take, "the request that gets no answer")
         servers.wait_for(take, "the request again")
-        self.assertEqual((2, 0), (taken[1].attempt, taken[1].expiries))  # for all that anyone knows
+        # without evidence that an agent had it
+        self.assertEqual((2, 0), (taken[1].attempt, taken[1].expiries))
         reply = wire.StepReply(job_id=taken[1].job_id, step=taken[1].step, token=taken[1].token,
                                achieved=taken[1].desired)
         channel.basic_publish("drover.reply.hand", "reply",
@@ -552,7 +657,9 @@ class Permissions(unittest.TestCase):
             declared, defined = self.exported(vhost), self.exported(VHOST)
         for kind, items in declared.items():
             self.assertTrue(items)
-            self.assertEqual(set(), items - defined[kind], f"{kind} that deploy/ has otherwise")
+            self.assertEqual(
+                set(), items - defined[kind], f"{kind} that differ in deploy/"
+            )
             self.assertEqual(set(), defined[kind] - items, f"{kind} that no daemon declares")
 
     def test_rights_are_those_of_the_protocol(self):
@@ -564,7 +671,9 @@ class Permissions(unittest.TestCase):
         given = {right["user"]: (right["configure"], right["write"], right["read"])
                  for right in definitions["permissions"]}
         self.assertEqual(("^$",) * 3, given.pop(MONITOR))
-        configure, write, read = given[AGENT]  # of all actors, and for the time of an upgrade by the old way, too
+        # the shared agent serves all actors, and may use the exchange of earlier builds for an
+        # upgrade
+        configure, write, read = given[AGENT]
         self.assertIn("(replies|reply", write)
         given[AGENT] = configure, write.replace("(replies|", "("), read
         self.assertEqual(promised, given)
@@ -584,14 +693,14 @@ class Permissions(unittest.TestCase):
             kinds = set(re.findall(r"\bp \.\. '(\w+:?)", code))
             self.assertEqual(kinds, set(re.findall(r"\{p\*\}:(\w+:?)", lines[user])), user)
 
-    def test_templates_let_nobody_in(self):
+    def test_templates_have_no_passwords(self):
         users = json.loads((wire.ROOT / "deploy/rabbitmq/definitions.json").read_text())["users"]
         self.assertEqual({""}, {user["password_hash"] for user in users})
         acl = (wire.ROOT / "deploy/redis/users.acl").read_text()
         self.assertNotRegex(acl, r"[#>]|nopass")
         self.assertTrue(acl.startswith("user default off "))
 
-    def test_passwords_stay(self):
+    def test_passwords_are_kept(self):
         before = {path.name: path.read_text() for path in self.secrets.glob("*drover-*")}
         self.make_accounts()
         after = {path.name: path.read_text() for path in self.secrets.glob("*drover-*")}
@@ -600,27 +709,39 @@ class Permissions(unittest.TestCase):
         self.assertEqual(0o700, self.secrets.stat().st_mode & 0o777)
 
     def test_two_agents_of_one_name(self):
-        """An actor would lose its queue: that is refused."""
-        command = [sys.executable, "-B", wire.ROOT / "deploy" / "accounts.py", "--dir", self.directory / "other"]
+        """Two agents of one name are refused, because an actor would lose its queue."""
+        command = [
+            sys.executable, "-B", wire.ROOT / "deploy" / "accounts.py", "--dir",
+            self.directory / "other",
+        ]
         for words in (["--actor=a", "--agent=a=b"], ["--agent=x=a", "--agent=x=b"]):
             done = subprocess.run([*command, *words], capture_output=True, text=True)
             self.assertEqual((2, True), (done.returncode, "two agents called" in done.stderr))
 
     def test_limits_of_the_broker(self):
-        """Those of the definitions are in force: of the vhost, of users, and of queues."""
+        """The limits of the definitions apply: those of the vhost, of users and of queues."""
         self.assertIn("max-queues", self.rabbit.rabbitmqctl("list_vhost_limits", "-p", VHOST))
         for user in (DEMO_AGENT, SHOP, CLIENT, OPERATOR):
-            self.assertIn("max-channels", self.rabbit.rabbitmqctl("list_user_limits", "--user", user))
-        listed = self.rabbit.rabbitmqctl("list_queues", "-q", "-p", VHOST, "name", "policy").splitlines()
+            self.assertIn(
+                "max-channels", self.rabbit.rabbitmqctl("list_user_limits", "--user", user)
+            )
+        listed = self.rabbit.rabbitmqctl(
+            "list_queues", "-q", "-p", VHOST, "name", "policy"
+        ).splitlines()
         policies = dict(line.split("\t") for line in listed if line.startswith("drover."))
-        expected = {"drover.submit": "drover-entrances", "drover.control": "drover-entrances",
-                    "drover.replies": "drover-entrances", "drover.dead": "drover-dead", "drover.expired": "drover",
-                    "drover.task.demo": "drover", "drover.task.hand": "drover"}
+        expected = {
+            "drover.submit": "drover-entrances", "drover.control": "drover-entrances",
+            "drover.replies": "drover-entrances", "drover.dead": "drover-dead",
+            "drover.expired": "drover", "drover.task.demo": "drover", "drover.task.hand": "drover",
+        }
         self.assertEqual(expected, {name: policies[name] for name in expected})
 
-    def test_clients_of_other_names(self):
-        """One whose queues would be those of others, or who is there already, is refused."""
-        command = [sys.executable, "-B", wire.ROOT / "deploy" / "accounts.py", "--dir", self.directory / "other"]
+    def test_refused_names_of_clients(self):
+        """A client whose queues would be those of others, or which exists already, is refused."""
+        command = [
+            sys.executable, "-B", wire.ROOT / "deploy" / "accounts.py", "--dir",
+            self.directory / "other",
+        ]
         for name in ("a.b", "amq", "drover", "a b", "drover-scheduler"):
             done = subprocess.run([*command, "--client", name], capture_output=True, text=True)
             self.assertNotEqual(0, done.returncode, name)
@@ -628,8 +749,13 @@ class Permissions(unittest.TestCase):
 
     def test_no_shared_agent(self):
         directory = self.directory / "unshared"
-        subprocess.run([sys.executable, "-B", wire.ROOT / "deploy" / "accounts.py", "--dir", directory,
-                        "--no-shared-agent", *(f"--actor={a}" for a in ACTORS)], check=True)
+        subprocess.run(
+            [
+                sys.executable, "-B", wire.ROOT / "deploy" / "accounts.py", "--dir", directory,
+                "--no-shared-agent", *(f"--actor={a}" for a in ACTORS),
+            ],
+            check=True,
+        )
         made = json.loads((directory / "rabbitmq-definitions.json").read_text())
         for kind, name in (("users", "name"), ("permissions", "user")):
             self.assertEqual({f"drover-agent-{a}" for a in ACTORS},
@@ -638,7 +764,7 @@ class Permissions(unittest.TestCase):
     # --- denials ---------------------------------------------------------------------------------
 
     def attempts(self, user):
-        """Makes attempts(operation) -> whether the broker let it be done."""
+        """Returns attempts(operation), which returns whether the broker allowed it."""
         connection = self.broker_connection(user)
 
         def attempt(operation):
@@ -689,7 +815,7 @@ class Permissions(unittest.TestCase):
             connection.execute_command(*command)
         except redis.exceptions.NoPermissionError:
             return False
-        except redis.RedisError as error:  # it got as far as the command, the function, the script
+        except redis.RedisError as error:  # the command, the function or the script was reached
             return re.search("ACL failure|NOPERM|executing the script can't|not allowed|write flag",
                              str(error)) is None
         return True
@@ -702,7 +828,8 @@ class Permissions(unittest.TestCase):
             self.store.redis.execute_command("FLUSHALL")
             self.store.redis.execute_command("FUNCTION", "LOAD", "REPLACE", library)
             self.store.redis.hset(f"{KEYS}job:some", "def", "d")
-            self.store.redis.zadd(f"{KEYS}owed", {"some 1": 1})  # a notice that nobody could be told
+            # a notification for which there is no client
+            self.store.redis.zadd(f"{KEYS}owed", {"some 1": 1})
             self.store.redis.hset(f"{KEYS}data:some", "s1", "SUCCEEDED PROCESSED 1 1 0  ")
             for command in (RUNNING, *map(running, RUNS)):
                 self.assertIn(self.store.redis.execute_command(*command)[0], ("DEFINED", "CREATED"))
@@ -717,7 +844,11 @@ class Permissions(unittest.TestCase):
                     found = event in [entry.split()[2] for entry in entries]
                     self.assertEqual(user in users, found, f"{job}: {entries}")
                 asked = self.store.redis.hget(f"{KEYS}data:some", "n1")
-                self.assertEqual("1" if user == SUPERVISOR else None, asked, f"{user} asks for a notice again")
+                self.assertEqual(
+                    "1" if user == SUPERVISOR else None,
+                    asked,
+                    f"{user} asks for a notification again",
+                )
                 wrongly += [(user, command) for command in FORBIDDEN_COMMANDS
                             if self.may(connection, *command.split())]
         self.store.redis.execute_command("FLUSHALL")
@@ -729,17 +860,24 @@ class Permissions(unittest.TestCase):
         self.assertEqual([], wrongly)
         self.assertEqual(documented("store"), table, "docs/OPERATIONS.md: the table is the first")
 
-    def test_store_keeps_what_it_has(self):
-        """Redis replays its append-only file as the default user, and where that one may do nothing
-        it drops what the functions have written, and starts all the same."""
+    def test_store_keeps_its_data(self):
+        """Redis replays its append-only file as the default user. If that user may do nothing,
+        Redis drops what the functions have written, and starts all the same."""
         library = (wire.ROOT / "common" / "store" / "drover.lua").read_text()
         with self.store_connection(SCHEDULER, self.password("redis", SCHEDULER)) as connection:
             connection.execute_command("FUNCTION", "LOAD", "REPLACE", library)
             connection.execute_command(*function("define", "d", "w", 1, 1, "", 1, 1))
             before = connection.hget(f"{KEYS}workflows", "w")
         self.assertEqual("1", before)
+        # With "appendfsync everysec" Redis delays a write while an fsync is running.
+        servers.wait_for(
+            lambda: not self.store.redis.info("persistence")["aof_buffer_length"],
+            "the append-only file to be written",
+        )
         self.redis.restart(hard=True)
-        servers.wait_for(lambda: not self.store.redis.info("persistence")["loading"], "its data")
+        servers.wait_for(
+            lambda: not self.store.redis.info("persistence")["loading"], "the data to be loaded"
+        )
         self.assertEqual("1", self.store.redis.hget(f"{KEYS}workflows", "w"))
         self.assertNotIn("NOPERM", self.redis.log.read_text())
         self.store.redis.execute_command("FLUSHALL")
@@ -757,7 +895,7 @@ class Permissions(unittest.TestCase):
 
 
 def as_dict(flat):
-    """An entry of ACL LOG, which older clients give as a list of names and values."""
+    """Converts an entry of ACL LOG, which older clients return as a list of names and values."""
     return flat if isinstance(flat, dict) else dict(zip(flat[::2], flat[1::2]))
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that kill who reads them. Requests that kill the agent itself: the step parks, the queue is free of
-them, and innocents that were beside them end as they should. Submissions that kill schedulers: likewise, as dead letters."""
+"""Messages that kill the process that reads them. A request that kills agents: its step parks, it
+leaves the queue, and the jobs beside it end as they should. A message that kills schedulers becomes
+a dead letter."""
 
 import collections
 import pathlib
@@ -14,10 +15,13 @@ import servers
 import tap
 import wire
 
-INNOCENTS = 20
+OTHERS = 20
 EXPIRIES = 3  # of the poisoned step, until it parks
-LIVES = 3  # that one dispatch of it may cost: its first delivery, its second, and one more if an ack was slow
-SILENCE_MS = 3600 * 1000  # parked by deaths, it is tried again after this: not while a test runs
+# agents that one dispatch of it may kill: by its first and second delivery, and by one more after a
+# slow ack
+KILLS_MAX = 3
+# the interval after which a step parked by expiries is tried again; longer than the test
+SILENCE_MS = 3600 * 1000
 POISON = {
     "lock_ms": 1000,
     "retry": wire.Policy(
@@ -36,7 +40,7 @@ class Poison(cluster.TestCase):
             settings={"agent": {"agent": {"concurrency": 16}}},
             failpoints={"agent": "run.before=crash@poison"},
         )
-        self.deaths, self.alerts = 0, collections.Counter()
+        self.kills, self.alerts = 0, collections.Counter()
 
         def on_event(channel, method, _properties, body):
             event = wire.JobEvent.FromString(body)
@@ -47,16 +51,16 @@ class Poison(cluster.TestCase):
         listener = client.Listener(self.c.client, on_event, exchange="drover.events")
         self.addCleanup(listener.stop)
 
-    def revive(self):
-        """Whatever runs the agents starts those again that have ended."""
+    def restart_agents(self):
+        """Starts agents that have ended, as a service manager would."""
         for agent in self.c.agents:
             if not agent.alive():
-                self.deaths += 1
+                self.kills += 1
                 agent.start()
 
     def until(self, condition, what):
         def check():
-            self.revive()
+            self.restart_agents()
             return condition()
 
         servers.wait_for(check, what, 120)
@@ -69,33 +73,38 @@ class Poison(cluster.TestCase):
         self.c.client.pump()
         return all(job_id in self.c.client.events for job_id in job_ids)
 
-    def test_parks_and_innocents_live(self):
-        """B5.F14 B6.F14 B12.F14: each dispatch costs two lives, and after the last one it is left alone."""
+    def test_poisoned_step_parks_and_others_end(self):
+        """B5.F14 B6.F14 B12.F14: each dispatch kills two agents, and after the last one the step is
+        not sent again."""
         self.start()
-        jobs = [self.submit(f"before-{i}", lock_ms=2000) for i in range(INNOCENTS)]
+        jobs = [self.submit(f"before-{i}", lock_ms=2000) for i in range(OTHERS)]
         self.submit("poison", **POISON)
-        jobs += [self.submit(f"after-{i}", lock_ms=2000) for i in range(INNOCENTS)]
+        jobs += [self.submit(f"after-{i}", lock_ms=2000) for i in range(OTHERS)]
         self.until(lambda: self.c.store.events("poison", "parked"), "the poisoned step to park")
-        self.until(lambda: self.settled(jobs), "the innocents to settle")
+        self.until(lambda: self.settled(jobs), "the other jobs to settle")
         for event in self.c.client.all_settled(jobs):
             self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
         self.assertEqual({f"{job}/s/1" for job in jobs}, self.c.journal.effects())
 
         self.assertEqual(EXPIRIES, len(self.c.store.events("poison", "expired")))
-        # where no agent was there in time, or died before it could say that it had begun, or others in its message took long
-        came_back = sum(len(self.c.store.events("poison", event)) for event in ("unstarted", "silent", "deferred"))
+        # A dispatch comes back if no agent was there in time, an agent ended before it could send
+        # Progress, or other requests of its message took long.
+        came_back = sum(
+            len(self.c.store.events("poison", event))
+            for event in ("unstarted", "silent", "deferred")
+        )
         self.assertEqual(EXPIRIES + came_back, self.c.dispatches("poison"))
-        self.assertLessEqual(self.deaths, (EXPIRIES + came_back) * LIVES)
-        self.assertGreaterEqual(self.deaths, EXPIRIES)
+        self.assertLessEqual(self.kills, (EXPIRIES + came_back) * KILLS_MAX)
+        self.assertGreaterEqual(self.kills, EXPIRIES)
         servers.wait_for(lambda: self.alerts["poison"] == 1, "the alert")
         step = self.c.client.status("poison").steps[0]
         self.assertEqual(wire.STEP_STATE_PARKED, step.state)
         self.assertGreaterEqual(step.until, self.parked_at() + SILENCE_MS)
         self.assertEqual(0, self.c.client.queue("drover.task.effect")[0])
-        tap.narrate(f"{self.deaths} deaths of agents, {EXPIRIES} dispatches")
+        tap.narrate(f"{self.kills} agents killed, {EXPIRIES} dispatches")
 
     def test_undo(self):
-        """B13.F14: an undo that kills agents parks, once told; what was beside it is done."""
+        """B13.F14: an undo that kills agents parks, with one alert; the jobs beside it end."""
         self.start()
         for agent in self.c.agents:
             agent.fail("run.before=crash@undo-me")
@@ -103,42 +112,47 @@ class Poison(cluster.TestCase):
         self.submit("poison", revert=undo)
         self.until(lambda: self.settled(["poison"]), "the job to settle")
         self.c.client.control("poison", set_desired=wire.SetDesired(desired=wire.STATE_DISABLED))
-        jobs = [self.submit(f"beside-{i}", lock_ms=2000) for i in range(INNOCENTS)]
+        jobs = [self.submit(f"beside-{i}", lock_ms=2000) for i in range(OTHERS)]
         self.until(lambda: self.c.store.events("poison", "parked"), "the poisoned undo to park")
-        self.until(lambda: self.settled(jobs), "the innocents to settle")
+        self.until(lambda: self.settled(jobs), "the other jobs to settle")
         for event in self.c.client.all_settled(jobs):
             self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
         self.assertEqual(EXPIRIES, len(self.c.store.events("poison", "expired")))
-        self.assertGreaterEqual(self.deaths, EXPIRIES)
+        self.assertGreaterEqual(self.kills, EXPIRIES)
         servers.wait_for(lambda: self.alerts["poison"] == 1, "the alert")
         self.assertEqual(0, self.c.client.queue("drover.task.effect")[0])
 
     def test_no_more_traffic(self):
-        """What has parked by deaths sends nothing more, whatever its park interval, until a person says so or
-        its silence interval has passed."""
+        """A step parked by expiries sends nothing more, whatever its park interval, until a person
+        retries it or its silence interval has passed."""
         self.start()
-        self.submit("poison", **{**POISON, "retry": wire.Policy(maximum_expiries=1, park_interval_ms=100)})
+        self.submit(
+            "poison", **{**POISON, "retry": wire.Policy(maximum_expiries=1, park_interval_ms=100)}
+        )
         self.until(lambda: self.c.store.events("poison", "parked"), "the poisoned step to park")
-        deaths = self.deaths
+        kills = self.kills
         for i in range(3):  # longer than the park interval
             job_id = self.submit(f"later-{i}")
-            self.until(lambda j=job_id: self.settled([j]), "an innocent to settle")
+            self.until(lambda j=job_id: self.settled([j]), "another job to settle")
         self.until(lambda: self.c.client.status("poison").now > self.parked_at() + 1000, "a while")
         self.assertEqual(1, self.c.dispatches("poison"))
-        self.revive()
-        self.assertEqual(deaths, self.deaths)
+        self.restart_agents()
+        self.assertEqual(kills, self.kills)
         for agent in self.c.agents:
             agent.fail("")
         answer = self.c.client.control("poison", retry=wire.Retry())
         self.assertEqual(wire.ANSWER_CODE_DONE, answer.code)
-        self.until(lambda: self.settled(["poison"]), "the mended step to settle")
+        self.until(lambda: self.settled(["poison"]), "the corrected step to settle")
 
     def parked_at(self):
-        return next(int(entry[1]) for entry in self.c.store.history("poison") if entry[2] == "parked")
+        return next(
+            int(entry[1]) for entry in self.c.store.history("poison") if entry[2] == "parked"
+        )
 
 
 class Schedulers(cluster.TestCase):
-    """Three lives, of which the first could suspect nobody; what was beside it costs nothing."""
+    """The message kills three incarnations, the first before it is a suspect. The jobs beside it
+    lose nothing."""
 
     POINTS = ("store.suspect.before", "store.suspect.after")
 
@@ -146,68 +160,73 @@ class Schedulers(cluster.TestCase):
         spec = "\n".join((f"{point}=crash@poison", *(f"{point}=print" for point in self.POINTS)))
         self.c = self.cluster(failpoints={"scheduler": spec})
         (self.scheduler,) = self.c.schedulers
-        self.jobs = [f"job-{i}" for i in range(INNOCENTS)]
-        self.deaths = 0
+        self.jobs = [f"job-{i}" for i in range(OTHERS)]
+        self.kills = 0
 
     def submit(self, *jobs, **fields):
         for job_id in jobs:
             self.c.client.submit(wire.submit(job_id, [wire.step("s", **fields)]))
 
-    def among(self, send, **fields):
-        """@send() beside the innocents, of @fields."""
-        self.submit(*self.jobs[: INNOCENTS // 2], **fields)
+    def send_among(self, send, **fields):
+        """Calls send() between the good jobs, whose steps have these fields."""
+        self.submit(*self.jobs[: OTHERS // 2], **fields)
         send()
-        self.submit(*self.jobs[INNOCENTS // 2 :], **fields)
+        self.submit(*self.jobs[OTHERS // 2 :], **fields)
 
     def until(self, condition, what):
         def check():
             if not self.scheduler.alive():
-                self.deaths += 1
+                self.kills += 1
                 self.scheduler.start()
             return condition()
 
         return servers.wait_for(check, what, 120)
 
     def expect_given_up(self):
-        """Return: the dead letter."""
-        properties, body = self.until(lambda: self.c.client.get(self.c.client.DEAD), "the dead letter")
+        """Expects POISON after three kills; returns the dead letter."""
+        properties, body = self.until(
+            lambda: self.c.client.get(self.c.client.DEAD), "the dead letter"
+        )
         self.assertEqual("POISON", properties.headers["drover-reason"])
-        self.assertEqual(3, self.deaths)
+        self.assertEqual(3, self.kills)
         return body
 
-    def expect_innocents(self):
+    def expect_others(self):
         for event in self.c.client.all_settled(self.jobs):
             self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
         for point in self.POINTS:
             self.assertGreater(self.scheduler.hits(point), 2)
 
-    def test_given_up(self):
+    def test_submit(self):
         """B1.F14: a Submit."""
         self.start("store.submit.before")
-        self.among(lambda: self.submit("poison"))
+        self.send_among(lambda: self.submit("poison"))
         self.assertEqual("poison", wire.Submit.FromString(self.expect_given_up()).job_id)
-        self.expect_innocents()
+        self.expect_others()
 
     def test_reply(self):
-        """B8.F14: a reply; its step costs a lease, and comes to its bound; what travels with it loses a lease. The first time
-        nobody knows of whom it was: that counts for nothing."""
+        """B8.F14: a reply. Its step loses a lease and reaches its limit; replies in the same
+        message lose a lease. The first time there is no evidence of an agent, so that is not
+        counted."""
         self.start("store.record.before")
         lease, policy = {"lock_ms": 1000, "wait_ms": 1000}, wire.Policy(maximum_expiries=1)
-        self.among(lambda: self.submit("poison", retry=policy, **lease), **lease)
+        self.send_among(lambda: self.submit("poison", retry=policy, **lease), **lease)
         replies = wire.Replies.FromString(self.expect_given_up())
         self.assertIn("poison", [reply.job_id for reply in replies.replies])
         self.until(lambda: self.c.store.events("poison", "parked"), "the step to park")
-        self.assertEqual(["DEATHS"], [words[-1] for words in self.c.store.events("poison", "parked")])
-        self.expect_innocents()
+        self.assertEqual(
+            ["DEATHS"], [words[-1] for words in self.c.store.events("poison", "parked")]
+        )
+        self.expect_others()
 
     def test_command(self):
-        """B14.F14: a command; its job goes on without."""
+        """B14.F14: a command; its job goes on without it."""
         self.start("store.steer.before")
         self.submit("poison", actor="hand")
         self.c.client.receipt("poison")
-        self.among(lambda: self.c.client.command("poison", cancel=wire.Cancel()))
+        self.send_among(lambda: self.c.client.command("poison", cancel=wire.Cancel()))
         self.assertEqual("poison", wire.Control.FromString(self.expect_given_up()).job_id)
-        self.expect_innocents()
+        self.expect_others()
         self.c.client.reply(self.c.client.consume_step("hand"))
         self.assertEqual(wire.OUTCOME_SUCCEEDED, self.c.client.settled("poison").outcome)
 

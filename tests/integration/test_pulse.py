@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A daemon that is alive and does not consume finds out, and exits; one that was held up, or whose broker
-takes nothing, does not."""
+"""A daemon that is alive and does not consume notices that, and exits. One that was stopped for a
+while, or whose broker takes no messages, does not."""
 
 import pathlib
 import sys
@@ -16,10 +16,10 @@ import tap
 import wire
 
 HEARTBEAT_S = 1
-STALL_S = 3 * HEARTBEAT_S  # the least that there is
+STALL_S = 3 * HEARTBEAT_S  # the least that is allowed
 
 
-def impatient(stall=f"{STALL_S}s"):
+def short_stall(stall=f"{STALL_S}s"):
     heartbeat = {"rabbitmq": {"heartbeat": f"{HEARTBEAT_S}s"}}
     return health.settings({role: heartbeat for role in health.ROLES}, pulse="200ms", stall=stall)
 
@@ -34,7 +34,7 @@ class Pulse(cluster.TestCase):
         return found
 
     def stalls(self, c, daemon, thread):
-        """One of its threads hangs: connected for all that anybody can see, and nothing comes through."""
+        """One of the threads hangs: the daemon is connected, and nothing comes through."""
         health.await_ready(*c.daemons)
         stopped = self.freeze(daemon, thread)
         self.gives_up(c, daemon, thread, stopped.gone)
@@ -54,9 +54,9 @@ class Pulse(cluster.TestCase):
         self.assertTrue(all(d.alive() for d in others))
 
     def test_agent(self):
-        """What a hanging agent was sent is done by another one."""
+        """Another agent does the work that was sent to the hanging one."""
         with frozen.threads_at_work():
-            c = self.cluster(settings=impatient())
+            c = self.cluster(settings=short_stall())
         (hanging,) = c.agents
         self.stalls(c, hanging, "bus-consume")
         c.add_agent()
@@ -65,7 +65,7 @@ class Pulse(cluster.TestCase):
 
     def test_scheduler(self):
         with frozen.threads_at_work():
-            c = self.cluster(settings=impatient())
+            c = self.cluster(settings=short_stall())
         (hanging,) = c.schedulers
         self.stalls(c, hanging, "bus-consume")
         hanging.start()
@@ -75,41 +75,43 @@ class Pulse(cluster.TestCase):
         self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
 
     def test_publishing(self):
-        """The other half of the way: who cannot publish hangs as well."""
+        """The other direction: a daemon that cannot publish hangs as well."""
         with frozen.threads_at_work():
-            c = self.cluster(settings=impatient())
+            c = self.cluster(settings=short_stall())
         self.stalls(c, c.agents[0], "bus-publish")
 
     def test_broker_reads_nothing(self):
-        """Nor is one any better off whose connection hangs at the other end."""
-        c = self.cluster(settings=impatient())
+        """The connection hangs at the broker's end."""
+        c = self.cluster(settings=short_stall())
         (agent,) = c.agents
         health.await_ready(*c.daemons)
         with c.rabbit.deaf(c.name, "drover-agent bus-publish"):
             self.gives_up(c, agent, "broker", lambda: not agent.alive())
 
     def test_supervisor(self):
-        """It consumes nothing: what does not come back is the answer to its questions."""
+        """A supervisor consumes nothing; its pulses are the answers to its inspections."""
         with frozen.threads_at_work():
-            c = self.cluster(settings=impatient())
+            c = self.cluster(settings=short_stall())
         self.stalls(c, c.supervisors[0], "bus-publish")
 
     def test_never(self):
-        """With health.stall = 0 it is only told."""
+        """With health.stall = 0 the daemon only reports it."""
         with frozen.threads_at_work():
-            c = self.cluster(supervisors=0, settings=impatient(stall=0))
+            c = self.cluster(supervisors=0, settings=short_stall(stall=0))
         (agent,) = c.agents
         health.await_ready(agent)
         with self.freeze(agent, "bus-consume"):
             servers.wait_for(
-                lambda: health.metrics(agent)["drover_pulse_age_seconds"] > 2 * STALL_S, "a long stall"
+                lambda: health.metrics(agent)["drover_pulse_age_seconds"] > 2 * STALL_S,
+                "a long stall",
             )
             self.assertEqual(503, health.readiness(agent)[0])
-        health.await_ready(agent)  # the thread finds its connection closed by the broker, and makes another
+        # the thread finds its connection closed by the broker, and makes another
+        health.await_ready(agent)
 
     def test_paused(self):
-        """The time in which a process was stopped as a whole is no evidence against its connections."""
-        c = self.cluster(settings=impatient())
+        """The time in which a whole process was stopped does not count as a stall."""
+        c = self.cluster(settings=short_stall())
         health.await_ready(*c.daemons)
         began = time.monotonic()
         for daemon in c.daemons:
@@ -127,13 +129,13 @@ class Alarm(cluster.TestCase):
     own_servers = True
 
     def test_memory_alarm(self):
-        """A broker that takes nothing is no reason to exit, however long."""
-        c = self.cluster(settings=impatient())
+        """A broker that takes no messages is no reason to exit, however long that lasts."""
+        c = self.cluster(settings=short_stall())
         health.await_ready(*c.daemons)
         self.rabbit.rabbitmqctl("set_vm_memory_high_watermark", "0.00001")
         began = time.monotonic()
         try:
-            # a supervisor that publishes nothing is told nothing
+            # The broker does not notify a supervisor that publishes nothing.
             health.await_reason("broker: takes no messages", *c.schedulers, *c.agents)
             for daemon in c.schedulers + c.agents:
                 self.assertEqual(1, health.metrics(daemon)["drover_broker_blocked"])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that a job's state forbids: a code and the state that forbids it, and nothing is changed.
-The test is the agent; nothing else moves a job."""
+"""Commands that the state of a job forbids: the answer is a code and that state, and nothing
+changes. The test acts as the agent; no other process changes a job."""
 
 import pathlib
 import sys
@@ -16,8 +16,8 @@ import wire
 ACTIVE = wire.SetDesired(desired=wire.STATE_ACTIVE)
 DISABLED = wire.SetDesired(desired=wire.STATE_DISABLED)
 
-KEPT = {"commands"}  # of a command though it was refused: its answer
-ORDER = {"ordered", "retried"}  # ... and its place in its order, where nothing was left to be done
+KEPT = {"commands"}  # what is kept of a refused command: its answer
+ORDER = {"ordered", "retried"}  # and its place in the order of commands, if there was nothing to do
 
 
 def error(verdict=wire.VERDICT_PERMANENT):
@@ -31,14 +31,19 @@ def step(name, after=(), **fields):
 
 class Refusals(cluster.TestCase):
     def begin(self, **more):
-        """Supervisors would look at jobs, and write that down."""
+        """Starts without supervisors, which would change the records of jobs."""
         self.c = self.cluster(agents=0, supervisors=0, **more)
         return self.c
 
     def submit(self, job, steps=None, **fields):
         steps = steps or [step("a"), step("b", ["a"]), step("c", ["b"])]
-        self.c.client.submit(wire.Submit(
-            job_id=job, definition=wire.Workflow(steps=steps, tries=fields.pop("tries", 0)), **fields))
+        self.c.client.submit(
+            wire.Submit(
+                job_id=job,
+                definition=wire.Workflow(steps=steps, tries=fields.pop("tries", 0)),
+                **fields,
+            )
+        )
         self.c.client.receipt(job)
 
     def take(self, action):
@@ -55,14 +60,18 @@ class Refusals(cluster.TestCase):
             lambda: len(self.c.client.events.get(job, [])) >= n and self.c.client.events[job],
             f"end {n} of {job}")
         self.assertEqual(outcome, events[n - 1].outcome)
-        self.c.client.until(lambda: self.c.store.total("owed") == 0, "the notice to be settled")
+        self.c.client.until(
+            lambda: self.c.store.total("owed") == 0, "the notification to be confirmed"
+        )
 
     def until_state(self, job, step_index, letter):
         self.c.client.until(
-            lambda: self.c.store.steps(job).get(step_index, "???")[2] == letter, f"{letter} of {job}")
+            lambda: self.c.store.steps(job).get(step_index, "???")[2] == letter,
+            f"{letter} of {job}",
+        )
 
     def everything(self, store=None, kept=KEPT):
-        """All that the store has, but for what is kept of commands."""
+        """Returns all that the store has, except what is kept of commands."""
         store, found = store or self.c.store, {}
         for key in store.keys("}:"):
             kind = store.redis.type(key)
@@ -77,7 +86,7 @@ class Refusals(cluster.TestCase):
         return found
 
     def refused(self, job, code, words, kept=KEPT, **command):
-        servers.wait_for(lambda: self.c.store.total("owed") == 0, "all to be told")
+        servers.wait_for(lambda: self.c.store.total("owed") == 0, "the outbox to be empty")
         before = self.everything(kept=kept)
         answer = self.c.client.control(job, **command)
         self.assertEqual(wire.AnswerCode.Name(code), wire.AnswerCode.Name(answer.code), command)
@@ -92,21 +101,22 @@ class Refusals(cluster.TestCase):
         self.refused(job, wire.ANSWER_CODE_UNCHANGED, "already so", KEPT | ORDER, **command)
 
     def every(self, step="a"):
-        """One of each command."""
+        """Returns one of each command."""
         return ({"set_desired": ACTIVE}, {"set_desired": DISABLED}, {"cancel": wire.Cancel()},
                 {"kill": wire.Kill()}, {"pause": wire.Pause()}, {"resume": wire.Resume()},
                 {"retry": wire.Retry()}, {"retry": wire.Retry(steps=[step])},
                 {"resolve": wire.Resolve(step=step, state=wire.STATE_ACTIVE)})
 
-    # --- whose job ---
+    # --- jobs of others ---
 
     def test_unknown_job(self):
         self.begin()
         for command in self.every():
             self.refused("nobody", wire.ANSWER_CODE_UNKNOWN_JOB, "there is no such job", **command)
 
-    def test_foreign_job(self):
-        """Of another Drover on the same Redis and RabbitMQ: unknown here, untouched there."""
+    def test_job_of_another_drover(self):
+        """A job of another Drover on the same Redis and RabbitMQ is unknown here, and not changed
+        there."""
         theirs = self.cluster(agents=0, supervisors=0)
         theirs.client.submit(wire.submit("job", [step("a")]))
         theirs.client.receipt("job")
@@ -140,7 +150,7 @@ class Refusals(cluster.TestCase):
             self.wrong("job", "the job has ended as KILLED", **command)
 
     def test_failed_job(self):
-        """Forward is where it was: what failed is to be seen to first."""
+        """The job already goes forward: its failed steps must be handled first."""
         self.begin()
         self.submit("job", [step("a", retry=wire.Policy(on_permanent=wire.RECOURSE_FAIL))])
         self.do("do-a", error=error())
@@ -159,8 +169,11 @@ class Refusals(cluster.TestCase):
         policy = self.take("undo-a")
         self.c.client.reply(policy, error=error())
         self.end("job", wire.OUTCOME_COMPENSATION_FAILED, 2)
-        self.wrong("job", "the job has ended as COMPENSATION_FAILED: Retry or Resolve its failed steps",
-                   set_desired=ACTIVE)
+        self.wrong(
+            "job",
+            "the job has ended as COMPENSATION_FAILED: Retry or Resolve its failed steps",
+            set_desired=ACTIVE,
+        )
 
     # --- retry and resolve ---
 
@@ -170,31 +183,52 @@ class Refusals(cluster.TestCase):
         self.do("do-a")
         self.take("do-b")
         self.wrong("job", "step b is in flight", retry=wire.Retry(steps=["b"]))
-        self.wrong("job", "step a is neither parked nor failed, nor to be tried again", retry=wire.Retry(steps=["a"]))
-        self.wrong("job", "step c is neither parked nor failed, nor to be tried again", retry=wire.Retry(steps=["c"]))
-        self.wrong("job", "step b is in flight", retry=wire.Retry(steps=["b"], arguments=wire.payload(b"x")))
+        self.wrong(
+            "job",
+            "step a is neither parked nor failed, nor to be tried again",
+            retry=wire.Retry(steps=["a"]),
+        )
+        self.wrong(
+            "job",
+            "step c is neither parked nor failed, nor to be tried again",
+            retry=wire.Retry(steps=["c"]),
+        )
+        self.wrong(
+            "job",
+            "step b is in flight",
+            retry=wire.Retry(steps=["b"], arguments=wire.payload(b"x")),
+        )
         self.refused("job", wire.ANSWER_CODE_INVALID, "the job has no step x",
                      retry=wire.Retry(steps=["x"]))
 
     def test_edited_arguments(self):
-        """Over the limit of arguments, over that of the job's data, or of a step that may have acted."""
+        """Arguments beyond their limit, beyond the limit of the job's data, or for a step that may
+        have taken effect."""
         c = self.begin()
         policy = wire.Policy(on_permanent=wire.RECOURSE_PARK)
         self.submit("job", [wire.step("a", "hand", action="do-a", retry=policy), step("b", ["a"])])
         self.do("do-a", error=error())
         self.until_state("job", 0, "P")
         small, large = wire.payload(b"x"), wire.payload(bytes(1 << 20) + b"x")
-        for retry, words in ((wire.Retry(steps=["a"], arguments=large), "retry.arguments"),
-                             (wire.Retry(steps=["a", "b"], arguments=small), "only with exactly one step"),
-                             (wire.Retry(arguments=small), "only with exactly one step")):
+        for retry, words in (
+            (wire.Retry(steps=["a"], arguments=large), "retry.arguments"),
+            (wire.Retry(steps=["a", "b"], arguments=small), "only with exactly one step"),
+            (wire.Retry(arguments=small), "only with exactly one step"),
+        ):
             self.refused("job", wire.ANSWER_CODE_INVALID, words, retry=retry)
-        self.wrong("job", "step a may have taken effect, and has no revert", retry=wire.Retry(steps=["a"], arguments=small))
+        self.wrong(
+            "job",
+            "step a may have taken effect, and has no revert",
+            retry=wire.Retry(steps=["a"], arguments=small),
+        )
         c.client.control("job", pause=wire.Pause())
         c.client.control("job", resolve=wire.Resolve(step="a", state=wire.STATE_DISABLED))
         c.store.redis.hset(c.store.partition("job") + "job:job", "bytes", (64 << 20) - 1)
         full = "the job's input, arguments and results would exceed 64 MiB"
         self.wrong("job", full, retry=wire.Retry(steps=["a"], arguments=small))
-        self.wrong("job", full, resolve=wire.Resolve(step="a", state=wire.STATE_ACTIVE, result=small))
+        self.wrong(
+            "job", full, resolve=wire.Resolve(step="a", state=wire.STATE_ACTIVE, result=small)
+        )
         self.refused("job", wire.ANSWER_CODE_INVALID, "resolve.result", resolve=wire.Resolve(
             step="a", state=wire.STATE_ACTIVE, result=wire.payload(bytes(256 << 10) + b"x")))
 
@@ -218,21 +252,22 @@ class Refusals(cluster.TestCase):
                      resolve=wire.Resolve(step="x", state=wire.STATE_ACTIVE))
 
     def test_retry_of_nothing(self):
-        """Of all that is parked or has failed, where nothing is."""
+        """Retry of all steps of a job in which none is parked or has failed."""
         self.begin()
         self.submit("job")
-        flying = self.take("do-a")
+        in_flight = self.take("do-a")
         self.unchanged("job", retry=wire.Retry())
         self.c.client.control("job", pause=wire.Pause())
         self.unchanged("job", retry=wire.Retry())
-        self.c.client.reply(flying, error=error(wire.VERDICT_TRANSIENT))
+        self.c.client.reply(in_flight, error=error(wire.VERDICT_TRANSIENT))
         self.until_state("job", 0, "B")
         self.unchanged("job", retry=wire.Retry())
 
     # --- cancel ---
 
     def test_cancel_before_the_first_dispatch(self):
-        """A job that waits for its time ends at once, with nothing sent; and that was that."""
+        """A job that waits for its start_at ends at once, and nothing is sent. Then it has
+        ended."""
         self.begin()
         self.submit("job", start_at=int(time.time() + 30 * 86400) * 1000)
         for command in ({"retry": wire.Retry()}, {"retry": wire.Retry(steps=["a"])},
@@ -245,16 +280,16 @@ class Refusals(cluster.TestCase):
         self.assertEqual(0, self.c.dispatches("job"))
 
     def test_cancel_twice(self):
-        """One cancellation, one round of undos."""
+        """Two cancels are one cancellation, with one round of undos."""
         self.begin()
         self.submit("job")
         self.do("do-a")
-        flying = self.take("do-b")
+        in_flight = self.take("do-b")
         self.assertEqual(wire.ANSWER_CODE_DONE,
                          self.c.client.control("job", cancel=wire.Cancel()).code)
         self.unchanged("job", cancel=wire.Cancel())
         self.unchanged("job", set_desired=DISABLED)
-        self.c.client.reply(flying)
+        self.c.client.reply(in_flight)
         undo = self.take("undo-b")
         self.unchanged("job", cancel=wire.Cancel())
         self.c.client.reply(undo)
@@ -284,7 +319,8 @@ class Refusals(cluster.TestCase):
         self.unchanged("job", pause=wire.Pause(), by="somebody@else", reason="me too")
 
     def test_if_seq(self):
-        """Older than the job, or of no time that it had: it has moved on since."""
+        """if_seq is older than the job, or one that the job never had: the job has changed
+        since."""
         self.begin()
         self.submit("job")
         self.take("do-a")
@@ -303,14 +339,20 @@ class Refusals(cluster.TestCase):
         self.take("do-a")
         self.unchanged("job", set_desired=ACTIVE, issued_at=2000)
         for command in ({"set_desired": DISABLED}, {"cancel": wire.Cancel()}):
-            self.refused("job", wire.ANSWER_CODE_SUPERSEDED, "issued later", issued_at=1000, **command)
+            self.refused(
+                "job", wire.ANSWER_CODE_SUPERSEDED, "issued later", issued_at=1000, **command
+            )
 
     def test_limits_of_a_command(self):
         self.begin()
         self.submit("job")
         self.take("do-a")
-        for field, value in (("reason", "x" * 1025), ("by", "x" * 129), ("by", "a\nb"), ("issued_at", -1)):
-            self.refused("job", wire.ANSWER_CODE_INVALID, field, pause=wire.Pause(), **{field: value})
+        for field, value in (
+            ("reason", "x" * 1025), ("by", "x" * 129), ("by", "a\nb"), ("issued_at", -1),
+        ):
+            self.refused(
+                "job", wire.ANSWER_CODE_INVALID, field, pause=wire.Pause(), **{field: value}
+            )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGHUP: the log's level changes at once, anything else is named and waits for a restart, and a wrong
-configuration changes nothing. What is under way goes on."""
+"""SIGHUP: the level of the log changes at once; another changed setting is named and waits for a
+restart; a wrong configuration changes nothing. Work in progress goes on."""
 
 import pathlib
 import signal
@@ -23,7 +23,7 @@ class Reload(cluster.TestCase):
         self.count = 0
 
     def reload(self, daemon, text, event):
-        """Has it read this; returns what it says."""
+        """Has a daemon read this text; returns the event that it logs."""
         before = len(daemon.records(event))
         daemon.config.write_text(text)
         daemon.signal(signal.SIGHUP)
@@ -39,7 +39,7 @@ class Reload(cluster.TestCase):
         return len(self.scheduler.records("step_dispatched"))
 
     def test_level(self):
-        """Both ways, in every role."""
+        """Up and down, and in each role."""
         self.job()
         self.assertEqual(0, self.debugs())
         more = self.text.replace('level = "info"', 'level = "debug"')
@@ -56,12 +56,14 @@ class Reload(cluster.TestCase):
             self.assertTrue(daemon.alive())
 
     def test_needs_restart(self):
-        """Nothing but the level is taken, wherever else the file says that it should be."""
-        said = self.reload(self.scheduler, self.text + 'drain_timeout = "100ms";\n', "needs_restart")
-        self.assertEqual("drain_timeout", said["settings"])
+        """Only the level changes; the log names the other settings."""
+        record = self.reload(
+            self.scheduler, self.text + 'drain_timeout = "100ms";\n', "needs_restart"
+        )
+        self.assertEqual("drain_timeout", record["settings"])
         moved = self.text.replace(f"port = {self.c.redis.port}", "port = 1")
-        said = self.reload(self.scheduler, moved, "needs_restart")
-        self.assertEqual("redis.port", said["settings"])
+        record = self.reload(self.scheduler, moved, "needs_restart")
+        self.assertEqual("redis.port", record["settings"])
         self.job()
         (agent,) = self.c.agents
         fewer = agent.config.read_text().replace('name = "effect"', 'name = "other"')
@@ -70,16 +72,21 @@ class Reload(cluster.TestCase):
         self.c.client.settled("served")
 
     def test_refused(self):
-        """Wrong, half there, not there, or not to be read: it stays as it was, and says where."""
+        """A file that is wrong, incomplete, missing or unreadable changes nothing, and the log says
+        where it is wrong."""
         debug = self.text.replace('level = "info"', 'level = "debug"')
         name = str(self.scheduler.config)
         for text, where, why in (
-            (debug + "no_such_setting = 1;\n", f"{name}:{debug.count(chr(10)) + 1}", "there is no such setting"),
+            (
+                debug + "no_such_setting = 1;\n",
+                f"{name}:{debug.count(chr(10)) + 1}",
+                "there is no such setting",
+            ),
             (debug[: debug.index("password")], name, "syntax error"),
         ):
-            said = self.reload(self.scheduler, text, "reload_refused")
-            self.assertTrue(said["where"].startswith(where), said)
-            self.assertIn(why, said["why"])
+            record = self.reload(self.scheduler, text, "reload_refused")
+            self.assertTrue(record["where"].startswith(where), record)
+            self.assertIn(why, record["why"])
         self.scheduler.fail("config.load=1*return")
         self.reload(self.scheduler, debug, "reload_refused")
         self.scheduler.config.unlink()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sagas in DROVER_WORKLOADS/saga, with what their authors expect of them. The test is every agent."""
+"""The sagas in DROVER_WORKLOADS/saga, with the results that their authors expect. The test acts as
+every agent."""
 
 import json
 import os
@@ -16,11 +17,11 @@ import wire
 from hand import Case, error, permanent
 
 WORKLOADS = os.environ.get("DROVER_WORKLOADS", "")
-SCALE = 100  # intervals are so many times shorter
+SCALE = 100  # the factor by which intervals are shorter
 
 
 def policy(source, **more):
-    """How a step, or its compensation, is tried again."""
+    """Returns the policy of a step, or of its compensation."""
     return wire.Policy(
         initial_interval_ms=int(source.get("interval_s", 1) * 1000 / SCALE),
         backoff_coefficient=source.get("backoff", 2),
@@ -30,8 +31,9 @@ def policy(source, **more):
 
 
 def definition(saga):
-    """As the file has it. Where the failure of a step undoes nothing, it ends the job as it is. The deadline of
-    an attempt is its lease. What is to be done `on_failed` is no step of it: see Sagas.after_failure()."""
+    """Returns the steps of the file. A step whose failure undoes nothing ends the job as it is. The
+    deadline of an attempt is its lease. The actions of `on_failed` are no steps: see
+    Sagas.after_failure()."""
     steps = []
     for source in saga["steps"]:
         more = {}
@@ -53,7 +55,7 @@ class Sagas(Case):
     def read(self, name):
         return json.loads((pathlib.Path(WORKLOADS) / "saga" / f"{name}.json").read_text())
 
-    labels = []  # of the job under way
+    labels = []  # of the job in progress
 
     def take(self, actor):
         request = super().take(actor)
@@ -61,7 +63,7 @@ class Sagas(Case):
         return request
 
     def serve(self, saga, job, fails=None, failure=None):
-        """Does all steps in their order, up to the one that fails."""
+        """Does the steps in order, up to the one that fails."""
         for source in saga["steps"]:
             request = self.take(source["actor"])
             self.assertEqual((job, source["name"]), (request.job_id, request.step))
@@ -78,8 +80,9 @@ class Sagas(Case):
             self.c.client.reply(self.take(actor))
 
     def after_failure(self, saga, job):
-        """In the file the last undo goes on to this. To Drover it is a job of its own: whoever hears of the end
-        submits it, as often as he hears, and it is done once."""
+        """In the file these actions follow the last undo. For Drover they are a job of their own:
+        each client that receives the event of the end submits it, as often as the event comes, and
+        it is done once."""
         after, names = f"after-{job}", saga["on_failed"]
         for _ in range(2):
             self.c.client.submit(wire.submit(after, [wire.step(n, n, action=n) for n in names]))
@@ -88,29 +91,32 @@ class Sagas(Case):
         self.assertEqual(len(names), self.c.dispatches(after))
 
     def fail(self, name, times):
-        """So often, each time for a while."""
+        """Fails a step so often, with transient errors."""
         for failures in range(times):
             request = self.take(name)
             self.assertEqual((name, failures), (request.action, request.failures))
             self.c.client.reply(request, error=error("not now"))
 
     def check_waits(self, job, i, source):
-        """How often step i was tried again, or its undo, each time after the wait that the file says."""
+        """Returns how often step i, or its undo, was tried again. Each try must have come after the
+        pause that the file says."""
         tries = failures = 0
-        failed, way = None, []
-        for _, at, event, _, _, _, *asked in (e for e in self.c.store.history(job) if e[3:4] == [str(i)]):
+        failed, direction = None, []
+        for _, at, event, _, _, _, *asked in (
+            e for e in self.c.store.history(job) if e[3:4] == [str(i)]
+        ):
             if event == "failed":
                 failures, failed = failures + 1, int(at)
-            elif event == "dispatched" and failures and asked == way:
+            elif event == "dispatched" and failures and asked == direction:
                 wait = source["interval_s"] * 1000 / SCALE * source["backoff"] ** (failures - 1)
                 self.assertGreaterEqual(int(at) - failed, int(wait), (source["name"], failures))
                 tries += 1
             elif event == "dispatched":
-                failures, way = 0, asked
+                failures, direction = 0, asked
         return tries
 
-    def test_aws_saga_travel_patience(self):
-        """Seven attempts at most, of a step and of its compensation, with longer and longer waits between."""
+    def test_aws_saga_travel_retries(self):
+        """At most seven attempts of a step and of its compensation, with growing pauses."""
         saga = self.read("aws-saga-travel")
         flight, car, payment, *_ = saga["steps"]
         undo_flight, undo_car, undo_payment = (s["compensation"][0] for s in (flight, car, payment))
@@ -123,12 +129,15 @@ class Sagas(Case):
         self.fail(undo_car["actor"], undo_car["max_attempts"] - 1)
         self.answer(undo_car["actor"], undo_flight["actor"])
         self.assertEqual("FAILURE", self.end("job", wire.OUTCOME_COMPENSATED).reason)
-        self.assertEqual([6, 6, 6], [self.check_waits("job", i, s) for i, s in enumerate((flight, car, payment))])
+        self.assertEqual(
+            [6, 6, 6], [self.check_waits("job", i, s) for i, s in enumerate((flight, car, payment))]
+        )
         self.assertEqual(3 * 7 + 3, self.c.dispatches("job"))
         self.after_failure(saga, "job")
 
     def test_aws_saga_travel(self):
-        """Whichever step fails, what its authors list is undone, in that order; or nothing fails."""
+        """Whichever step fails, the steps that the authors list are undone, in that order; or none
+        fails."""
         saga = self.read("aws-saga-travel")
         self.begin(agents=0)
         for source in saga["steps"]:
@@ -151,19 +160,21 @@ class Sagas(Case):
         self.c.await_idle()
 
     def test_masstransit_courier_fault(self):
-        """A step without compensation is passed over; the undo gets what the do gave; the variable is in
-        every request and every event, and in the one that tells of the fault."""
+        """A step without compensation is passed over. The undo gets the result of its forward
+        action. The variable is in each request and each event, also in that of the fault."""
         saga = self.read("masstransit-courier-fault")
         self.begin(agents=0)
         events = []
 
-        def hear(channel, method, _, body):
+        def collect(channel, method, _, body):
             events.append(wire.JobEvent.FromString(body))
             channel.basic_ack(method.delivery_tag)
 
-        listener = client.Listener(self.c.client, hear, exchange="drover.events")
+        listener = client.Listener(self.c.client, collect, exchange="drover.events")
         self.addCleanup(listener.stop)
-        self.labels = [wire.Label(name=name, value=value) for name, value in saga["variables"].items()]
+        self.labels = [
+            wire.Label(name=name, value=value) for name, value in saga["variables"].items()
+        ]
         self.c.client.submit(wire.submit("job", definition(saga), labels=self.labels,
                                          events=wire.EVENTS_STEP))
         faulty = next(s["name"] for s in saga["steps"] if s.get("fails"))
@@ -175,14 +186,20 @@ class Sagas(Case):
         event = self.end("job", wire.OUTCOME_COMPENSATED)
         self.assertEqual(("FAILURE", self.labels), (event.reason, list(event.labels)))
         self.assertEqual("SKIPPED", self.states("job")["SecondTest"])
-        servers.wait_for(lambda: any(e.kind == wire.EVENT_KIND_SETTLED for e in events), "the fault to be heard")
-        first, *between, back = [(e.step, e.step_state) for e in events if e.kind == wire.EVENT_KIND_STEP]
-        self.assertEqual((("Test", wire.STEP_STATE_RUNNING), ("Test", wire.STEP_STATE_REVERTING)), (first, back))
+        servers.wait_for(
+            lambda: any(e.kind == wire.EVENT_KIND_SETTLED for e in events), "the event of the fault"
+        )
+        first, *between, back = [
+            (e.step, e.step_state) for e in events if e.kind == wire.EVENT_KIND_STEP
+        ]
+        self.assertEqual(
+            (("Test", wire.STEP_STATE_RUNNING), ("Test", wire.STEP_STATE_REVERTING)), (first, back)
+        )
         self.assertEqual(len(saga["steps"]) - 1, len(between))
         self.assertTrue(all(list(e.labels) == self.labels for e in events), events)
 
     def test_temporal_money_transfer(self):
-        """Three attempts, then strictly in reverse, also where everything restarts in between."""
+        """Three attempts, then strictly in reverse, also if everything restarts in between."""
         saga = self.read("temporal-money-transfer")
         self.begin(agents=0)
         self.c.client.submit(wire.submit("job", definition(saga)))
@@ -201,7 +218,9 @@ class Sagas(Case):
         self.end("job", wire.OUTCOME_COMPENSATED)
         self.assertEqual(attempts, self.seen.count(fails))
         self.assertEqual(saga["expect"]["compensated"], self.seen[-len(rest) - 1:])
-        self.assertEqual(len(saga["steps"]) + attempts - 1 + len(rest) + 1, self.c.dispatches("job"))
+        self.assertEqual(
+            len(saga["steps"]) + attempts - 1 + len(rest) + 1, self.c.dispatches("job")
+        )
 
 
 if __name__ == "__main__":

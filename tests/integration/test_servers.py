@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The servers that tests start: on ports that no other test has; `dev` ends those whose test was killed."""
+"""The servers that tests start, on ports that no other test has. `dev` ends servers of tests that
+were killed."""
 
 import os
 import pathlib
@@ -17,9 +18,11 @@ import tap
 
 
 class Ports(unittest.TestCase):
-    def test_one_test_each(self):
-        """Also before a server listens: there are four, and two tests want two each."""
-        least = random.randrange(32000, 32768, 4)  # below those that the kernel takes
+    def test_no_port_is_given_twice(self):
+        """No port is given twice, even before a server listens: there are four, and two tests need
+        two each."""
+        # below the ports that the kernel gives to clients
+        least = random.randrange(32000, 32768, 4)
         code = "\n".join((
             "import sys",
             f"sys.path.insert(0, {os.path.dirname(servers.__file__)!r})",
@@ -40,18 +43,24 @@ class Ports(unittest.TestCase):
 
 class LeftBehind(unittest.TestCase):
     def test_environment(self):
-        """`dev` finds it by that. Still there when the server serves: Redis would write its title over it."""
+        """`dev` finds a server by its environment. Redis would write its title over that,
+        so this test reads it while Redis serves."""
         with servers.Redis() as redis:
-            environment = pathlib.Path(f"/proc/{redis.process.pid}/environ").read_bytes().split(b"\0")
+            environment = (
+                pathlib.Path(f"/proc/{redis.process.pid}/environ").read_bytes().split(b"\0")
+            )
             self.assertTrue(f"PATH={os.environ['PATH']}".encode() in environment)
 
 
 class Acknowledged(unittest.TestCase):
-    def test_what_was_delivered_just_now(self):
-        """It is waited for, on either kind of queue: what a quorum queue says of itself is seconds old."""
+    def test_await_acknowledgement(self):
+        """The test waits for the acknowledgement, on both kinds of queue, although the figures of a
+        quorum queue are seconds old."""
         with servers.Rabbit() as rabbit, rabbit.vhost() as vhost:
-            parameters = pika.ConnectionParameters(servers.HOST, rabbit.port, vhost,
-                                                   pika.PlainCredentials(rabbit.user, rabbit.password))
+            parameters = pika.ConnectionParameters(
+                servers.HOST, rabbit.port, vhost,
+                pika.PlainCredentials(rabbit.user, rabbit.password),
+            )
             with pika.BlockingConnection(parameters) as connection:
                 channel = connection.channel()
                 for kind in ("quorum", "classic"):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The broker stops reading for 20 s under load: no loop is held up, nothing is lost, all goes on."""
+"""The broker stops reading for 20 s under load: no loop is blocked, nothing is lost, and all work
+goes on."""
 
 import pathlib
 import sys
@@ -27,7 +28,7 @@ class Stall(cluster.TestCase):
         c = self.cluster(schedulers=2, agents=2, supervisors=2, settings=slots)
         jobs = [f"job-{i}" for i in range(JOBS)]
         for agent in c.agents:
-            agent.pause()  # so that the whole load is there when the stall comes
+            agent.pause()  # so that all of the load exists when the stall begins
         for job_id in jobs:
             c.client.submit(wire.submit(job_id, STEPS))
         for agent in c.agents:
@@ -36,13 +37,13 @@ class Stall(cluster.TestCase):
         self.rabbit.rabbitmqctl("set_vm_memory_high_watermark", "0.00001")
         began = time.monotonic()
         stalled_at = c.store.total("settled")
-        self.assertLess(stalled_at, JOBS, "no load any more")
+        self.assertLess(stalled_at, JOBS, "no load left")
         try:
-            servers.wait_for(lambda: time.monotonic() - began > STALL_S, "the stall to be over")
+            servers.wait_for(lambda: time.monotonic() - began > STALL_S, "the end of the stall")
             self.assertTrue(all(daemon.alive() for daemon in c.daemons))
-            # the broker tells only those who publish
+            # The broker tells only connections that publish.
             blocked = [daemon.name for daemon in c.daemons if daemon.records("bus_blocked")]
-            self.assertTrue(blocked, "the alarm reached nobody")
+            self.assertTrue(blocked, "the alarm reached no daemon")
             tap.narrate("blocked: " + ", ".join(blocked))
             tap.narrate(f"stalled at {stalled_at} jobs, then {c.store.total('settled')}")
         finally:
@@ -53,7 +54,7 @@ class Stall(cluster.TestCase):
         for daemon in c.daemons:
             daemon.stop()
             times = [r["loop_cpu_max_us"] for r in daemon.records() if "loop_cpu_max_us" in r]
-            self.assertTrue(times, f"{daemon.name} does not tell its longest loop callback")
+            self.assertTrue(times, f"{daemon.name} does not log its longest loop callback")
             tap.narrate(f"{daemon.name}: longest loop callback {max(times) / 1000} ms CPU")
             self.assertLessEqual(max(times), CALLBACK_US, daemon.name)
 

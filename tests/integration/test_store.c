@@ -2,8 +2,8 @@
 /*
  * The store against a real Redis, with a library of its own
  *
- * The tests share one server on a port of its own, which some of them kill; each begins with an
- * empty one. A second connection, `admin`, does what operators do.
+ * The tests share one server on a port of its own, which some of them kill; each test begins with
+ * an empty one. A second connection, `admin`, acts as an operator.
  */
 #include <hiredis/hiredis.h>
 #include <netinet/in.h>
@@ -93,7 +93,7 @@ static void redis_end(void)
     redisFree(redis.admin);
 }
 
-/* Runs a command that must succeed. Return: its integer, or the text in @out if that is not NULL.
+/* Runs a command that must succeed. Returns its integer; its text goes to out, unless that is NULL.
  */
 static long long ask(redisContext *admin, char *out, size_t size, const char *format, ...)
 {
@@ -347,7 +347,7 @@ static void test_large_values(void **state)
     assert_int_equal(c.results[STORE_OK], 2);
 }
 
-static void test_calls_of_a_turn_leave_together(void **state)
+static void test_calls_of_an_iteration_leave_together(void **state)
 {
     struct fixture *f = *state;
     struct calls c = {0};
@@ -365,7 +365,7 @@ static void test_calls_of_a_turn_leave_together(void **state)
     assert_true(f->batches >= 1 && f->batches <= 4);
 }
 
-/* Those of a later turn, too, which are made while the first ones are under way. */
+/* Calls of a later iteration, too, which are made while the first ones are in flight. */
 static void test_each_call_has_its_answer(void **state)
 {
     enum {
@@ -415,7 +415,7 @@ static void test_out_of_memory(void **state)
 
 /* ---- connections that end ---- */
 
-static void test_killed_in_mid_call(void **state)
+static void test_killed_during_a_call(void **state)
 {
     struct fixture *f = *state;
     struct calls c = {0};
@@ -453,7 +453,7 @@ static void test_no_answer_in_time(void **state)
     assert_int_equal(f->downs, 1);
 }
 
-static void test_frozen_while_examined(void **state)
+static void test_frozen_during_the_store_check(void **state)
 {
     struct fixture *f = *state;
 
@@ -524,7 +524,7 @@ static void test_something_else_answers(void **state)
     close(listener);
 }
 
-static void test_close_answers_what_is_open(void **state)
+static void test_close_answers_open_calls(void **state)
 {
     struct fixture *f = *state;
     struct calls c = {0};
@@ -546,15 +546,15 @@ static void test_close_at_any_moment(void **state)
 {
     struct fixture *f = *state;
 
-    for (int turns = 0; turns < 30; turns++) {
+    for (int iterations = 0; iterations < 30; iterations++) {
         open_store(f);
-        for (int i = 0; i < turns; i++)
+        for (int i = 0; i < iterations; i++)
             uv_run(&f->loop, UV_RUN_NOWAIT);
         close_store(f);
     }
 }
 
-/* ---- what is refused, and taken once mended ---- */
+/* ---- refusals, and their end ---- */
 
 static void test_refuses_login(void **state)
 {
@@ -590,7 +590,7 @@ static void test_refuses_eviction(void **state)
     expect_up(f);
 }
 
-/* Strict durability, by its refusals until all is as it must be. */
+/* Strict durability: it is refused until all settings are right. */
 static void test_strict(void **state)
 {
     struct fixture *f = *state;
@@ -625,7 +625,7 @@ static bool is_followed(void)
     return strstr(text, "state=online") != NULL;
 }
 
-/* An answer comes when the replica has what it tells of. Where it takes too long, nobody knows. */
+/* An answer comes when the replica has the writes. If that takes too long the result is unknown. */
 static void test_replicas(void **state)
 {
     struct fixture *f = *state;
@@ -853,17 +853,17 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(test_calls),
         TEST(test_large_values),
-        TEST(test_calls_of_a_turn_leave_together),
+        TEST(test_calls_of_an_iteration_leave_together),
         TEST(test_each_call_has_its_answer),
         TEST(test_before_up_is_unknown),
         TEST(test_out_of_memory),
-        TEST(test_killed_in_mid_call),
+        TEST(test_killed_during_a_call),
         TEST(test_no_answer_in_time),
-        TEST(test_frozen_while_examined),
+        TEST(test_frozen_during_the_store_check),
         TEST(test_client_killed),
         TEST(test_server_comes_late),
         TEST(test_something_else_answers),
-        TEST(test_close_answers_what_is_open),
+        TEST(test_close_answers_open_calls),
         TEST(test_close_at_any_moment),
         TEST(test_refuses_login),
         TEST(test_refuses_eviction),

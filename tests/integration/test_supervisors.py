@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Supervisors: they share the partitions, one takes over from the other, and what nobody answers is
-found; what is settled long enough is forgotten."""
+"""Supervisors: they share the partitions, one takes over from another, they find dispatches without
+an answer, and they forget jobs that ended long ago."""
 
 import collections
 import pathlib
@@ -16,7 +16,7 @@ import servers
 import tap
 import wire
 
-LEASE_S = 15  # of a supervisor that is told to end
+LEASE_S = 15  # of a supervisor that is asked to end
 FIVE = 5
 ALONE = {"supervisor": {"election": False}}
 
@@ -26,11 +26,11 @@ class Supervisors(cluster.TestCase):
         return set(c.store.leaders().values())
 
     def shares(self, c):
-        """How many partitions each supervisor leads, the least first."""
+        """Returns how many partitions each supervisor leads, in ascending order."""
         return sorted(collections.Counter(c.store.leaders().values()).values())
 
     def lose_a_step(self, c, job_id):
-        """A job whose only step is taken and never answered; returns the lost request."""
+        """Submits a job whose only step is begun and never answered; returns that request."""
         steps = [wire.step("only", actor="hand", lock_ms=300, wait_ms=1500)]
         c.client.submit(wire.submit(job_id, steps))
         request = c.client.consume_step("hand")
@@ -45,27 +45,27 @@ class Supervisors(cluster.TestCase):
         c.client.reply(again)
         self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled(job_id).outcome)
 
-    def test_side_by_side(self):
+    def test_two_supervisors(self):
         c = self.cluster(supervisors=2)
         names = {daemon.name for daemon in c.supervisors}
         self.assertLessEqual(self.leaders(c), names)
         self.assertEqual(c.store.partitions, len(c.store.leaders()))
-        for victim, heir in ((0, 1), (1, 0)):
+        for victim, successor in ((0, 1), (1, 0)):
             with self.subTest(victim=victim):
                 lost = self.lose_a_step(c, f"job-{victim}")
                 c.supervisors[victim].kill()
-                heirs_name = c.supervisors[heir].name
+                successors_name = c.supervisors[successor].name
                 servers.wait_for(
-                    lambda n=heirs_name: c.store.leaders()
+                    lambda n=successors_name: c.store.leaders()
                     == dict.fromkeys(range(c.store.partitions), n),
-                    f"{heirs_name} to lead everything",
+                    f"{successors_name} to lead everything",
                 )
                 self.recovered(c, f"job-{victim}", lost)
                 c.supervisors[victim].start()
                 c.await_ready()
 
     def test_shares(self):
-        """Each has as many partitions as any other, or one more; also when one comes or goes."""
+        """Each leads as many partitions as any other, or one more, also after one comes or goes."""
         c = self.cluster(supervisors=2)
         for change, shares in (
             (lambda: None, [8, 8]),
@@ -77,8 +77,8 @@ class Supervisors(cluster.TestCase):
             servers.wait_for(lambda s=shares: self.shares(c) == s, f"shares of {shares}", 30)
 
     def test_five_without_election(self):
-        """B3.F13 B4.F13 B12.F13: all of them look after all partitions: each death is counted once, each
-        step sent again once."""
+        """B3.F13 B4.F13 B12.F13: all of them serve all partitions. Each expiry is counted
+        once, and each step sent again once."""
         c = self.cluster(supervisors=0, agents=0)
         for _ in range(FIVE):
             c.add_supervisor(ALONE)
@@ -101,18 +101,20 @@ class Supervisors(cluster.TestCase):
         self.assertEqual({}, c.store.leaders())
 
     def test_a_lease_from_before_the_clock_stepped_back(self):
-        """Whoever led then may be gone: nobody waits an hour for it."""
+        """That leader may be gone: no supervisor waits an hour for its lease."""
         c = self.cluster(supervisors=0)
         in_an_hour = c.store.redis.time()[0] * 1000 + 3_600_000
         for i in range(c.store.partitions):
             c.store.redis.set(f"{c.store.prefix}{{p{i}}}:leader", f"gone {in_an_hour} 5000")
             known = f"{c.store.prefix}{{p{i}}}:supervisors"
             c.store.redis.hset(known, "gone", f"{in_an_hour} 5000")
-        heir = c.add_supervisor()
-        servers.wait_for(lambda: self.leaders(c) == {heir.name}, "it to lead everything", 20)
+        successor = c.add_supervisor()
+        servers.wait_for(
+            lambda: self.leaders(c) == {successor.name}, "the new supervisor to lead everything", 20
+        )
 
-    def test_gives_its_leases_up(self):
-        """A supervisor that is asked to stop does not let the other wait for its lease."""
+    def test_stop_gives_up_the_lead(self):
+        """A supervisor that stops gives up its lead, so the other need not wait for the lease."""
         c = self.cluster(
             supervisors=2, settings={"supervisor": {"supervisor": {"lease": f"{LEASE_S}s"}}}
         )
@@ -122,16 +124,17 @@ class Supervisors(cluster.TestCase):
         servers.wait_for(
             lambda: self.leaders(c) == {c.supervisors[1].name}, "the other to lead everything"
         )
-        # Both look every third of a lease: of what was not given up two thirds would be left.
+        # Both inspect each third of a lease: otherwise two thirds of the lease would be left.
         self.assertLess(time.monotonic() - began, 2 / 3 * LEASE_S)
 
     def test_once(self):
-        """It tells what it does, or would do, and a round that would do something has done nothing."""
+        """--once prints what it does, and --dry-run what it would do, without doing it."""
         c = self.cluster(supervisors=0, agents=0)
         self.assertEqual((0, []), c.once("--once"))
         lost = self.lose_a_step(c, "job")
         servers.wait_for(
-            lambda: c.store.redis.time()[0] * 1000 > lost.locked_until + 1000, "the lease to be over"
+            lambda: c.store.redis.time()[0] * 1000 > lost.locked_until + 1000,
+            "the lease to end",
         )
         before = c.store.job("job"), c.store.history("job")
         for _ in range(2):
@@ -142,12 +145,13 @@ class Supervisors(cluster.TestCase):
         self.assertEqual((2, []), c.once("--dry-run"))
 
     def dump(self, c):
-        """All there is in the store, byte for byte."""
+        """Returns everything in the store, byte for byte."""
         with redis.Redis(servers.HOST, self.redis.port) as raw:
             return {key: raw.dump(key) for key in c.store.keys()}
 
-    def test_once_tells_all(self):
-        """What is due, owed, lost from an index and past its retention; and that leases are held."""
+    def test_once_prints_everything(self):
+        """Prints what is due, in the outbox, missing in an index and past its retention, and that
+        leases are held."""
         short = {"supervisor": {"supervisor": {"retention": "1s"}}}
         c = self.cluster(supervisors=0, agents=0, settings=short)
         at = c.store.redis.time()[0] * 1000 + 4000
@@ -164,24 +168,33 @@ class Supervisors(cluster.TestCase):
             c.client.submit(wire.submit(job_id, [step], **fields))
             c.client.receipt(job_id)
         requests = {r.job_id: r for r in (c.client.consume_step("hand") for _ in range(5))}
-        c.client.reply(requests["backoff"], error=wire.Error(message="no", verdict=wire.VERDICT_TRANSIENT))
+        c.client.reply(
+            requests["backoff"], error=wire.Error(message="no", verdict=wire.VERDICT_TRANSIENT)
+        )
         c.client.reply(requests["old"])
         c.client.settled("old")
         c.store.redis.zrem(c.store.partition("mended") + "due", "mended")
         c.store.redis.hdel(c.store.partition("torn") + "job:torn", "turn")
         c.client.submit(wire.submit("owed", [wire.step("a", "hand")], reply_to="gone"))
-        servers.wait_for(lambda: c.store.job("owed"), "it to be there")
+        servers.wait_for(lambda: c.store.job("owed"), "the job to be recorded")
         c.client.control("owed", kill=wire.Kill())
-        owed, seq = c.store.partition("owed") + "owed", c.store.job("owed")["seq"]
-        servers.wait_for(lambda: c.store.redis.zscore(owed, f"owed {seq}"), "its notice to be owed")
-        servers.wait_for(lambda: c.store.steps("backoff")[0][2] == "B", "it to back off")
-        at = max(at, c.store.redis.time()[0] * 1000, c.store.redis.zscore(owed, f"owed {seq}"))
+        outbox, seq = c.store.partition("owed") + "owed", c.store.job("owed")["seq"]
+        servers.wait_for(
+            lambda: c.store.redis.zscore(outbox, f"owed {seq}"), "the notification in the outbox"
+        )
+        servers.wait_for(lambda: c.store.steps("backoff")[0][2] == "B", "the step to back off")
+        at = max(at, c.store.redis.time()[0] * 1000, c.store.redis.zscore(outbox, f"owed {seq}"))
         servers.wait_for(lambda: c.store.redis.time()[0] * 1000 > at + 2000, "all to be due")
+        partition = c.store.partition("old").partition("{p")[2].partition("}")[0]
         expected = [
-            "due backoff step 0", "due overdue", "due starts", "forgotten 1 jobs of partition "
-            + c.store.partition("old").partition("{p")[2].partition("}")[0], "mended mended due", f"owed owed notice {seq}",
+            "due backoff step 0",
+            "due overdue",
+            "due starts",
+            f"forgotten 1 jobs of partition {partition}",
+            "mended mended due",
+            f"owed owed notice {seq}",
             "torn torn",
-        ]  # fmt: skip
+        ]
         before = self.dump(c)
         code, lines = c.once("--once", "--dry-run")
         self.assertEqual((0, expected), (code, sorted(lines)))
@@ -191,38 +204,42 @@ class Supervisors(cluster.TestCase):
         self.assertEqual({}, c.store.job("old"))
         c.schedulers[0].stop()
         code, lines = c.once("--once", "--dry-run")
-        self.assertEqual((0, ["held leases: nobody consumes drover.replies", "torn torn"]), (code, lines[-2:]))
+        self.assertEqual(
+            (0, ["held leases: nobody consumes drover.replies", "torn torn"]), (code, lines[-2:])
+        )
         self.assertEqual([], [line for line in lines if line.startswith("expired")])
 
-    def test_torn(self):
-        """A person is told once of a job that cannot be read, however often a sweep meets it; and can kill it."""
+    def test_corrupt_job(self):
+        """A corrupt job raises one alert, however often a sweep meets it, and can be killed."""
         c = self.cluster(agents=0, settings={"supervisor": {"supervisor": {"sweep": "1s"}}})
         c.client.submit(wire.submit("job", [wire.step("a", "hand")]))
         c.client.receipt("job")
         c.store.redis.hset(c.store.partition("job") + "job:job", "turn", "x")
-        servers.wait_for(lambda: len(c.supervisors[0].records("torn")) > 2, "it to be met again and again")
+        servers.wait_for(
+            lambda: len(c.supervisors[0].records("torn")) > 2, "several sweeps"
+        )
         alerts = servers.wait_for(lambda: c.schedulers[0].records("alert"), "an alert")
         self.assertEqual(["TORN"], [alert["reason"] for alert in alerts], alerts)
         self.assertEqual(wire.ANSWER_CODE_DONE, c.client.control("job", kill=wire.Kill()).code)
         self.assertEqual(wire.OUTCOME_KILLED, c.client.settled("job").outcome)
 
-    def test_nobody_reads_replies(self):
-        """Without a scheduler nothing expires: an answer sent in time is good hours later."""
+    def test_replies_without_a_scheduler(self):
+        """Without a scheduler nothing expires: a reply that was sent in time counts hours later."""
         c = self.cluster()
         request = self.lose_a_step(c, "job")
         c.schedulers[0].kill()
         c.client.reply(request)
         servers.wait_for(
             lambda: c.store.redis.time()[0] * 1000 > request.locked_until + 2000,
-            "the lease to be over for long",
+            "the lease to have ended long ago",
         )
         self.assertEqual([], c.store.events("job", "expired"))
         c.schedulers[0].start()
         self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
         self.assertEqual(1, c.dispatches("job"))
 
-    def test_deaths_park(self):
-        """Whoever takes the step dies: it is parked, and takes nobody else with it."""
+    def test_expiries_park(self):
+        """Each agent that takes the step ends without a reply: the step parks."""
         c = self.cluster()
         policy = wire.Policy(maximum_expiries=2)
         steps = [wire.step("only", actor="hand", lock_ms=300, wait_ms=1500, retry=policy)]
@@ -239,7 +256,7 @@ class Supervisors(cluster.TestCase):
         return [key for key in c.store.keys() if not key.endswith(own)]
 
     def test_retention(self):
-        """What is settled for longer than the retention is gone, and its definition with it."""
+        """A job that ended longer ago than the retention is forgotten, with its definition."""
         c = self.cluster(settings={"supervisor": {"supervisor": {"retention": "1s"}}})
         empty = self.keys_of_jobs(c)
         for i in range(5):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""drover why: the reason for every step that does not move. The test is the agent."""
+"""`drover why`: the reason for every step that does not move. The test acts as the agent."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def error(message="no", verdict=wire.VERDICT_TRANSIENT):
 class Why(cluster.TestCase):
     def start(self, **more):
         self.c = self.cluster(agents=0, **more)
-        # hand: an agent that the test plays; nobody: an actor that has none
+        # The test is the agent of actor hand; actor nobody has no agent.
         self.agent = client.Listener(self.c.client, self.note, queue=self.task_queue("hand"))
         self.addCleanup(self.agent.stop)
         self.requests = []
@@ -44,7 +44,7 @@ class Why(cluster.TestCase):
         self.requests += wire.Requests.FromString(body).requests
 
     def request(self, step):
-        """The last request for a step, taken away."""
+        """Returns the last request for a step, and removes it."""
         def find():
             return next((r for r in self.requests if r.step == step), None)
 
@@ -53,7 +53,7 @@ class Why(cluster.TestCase):
         return found
 
     def why(self, job):
-        """(code, sentence) of the job, and of each step that does not move."""
+        """Returns (code, sentence) of the job, and of each step that does not move."""
         done = self.c.drover("why", job, "-o", "json")
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         answer = json.loads(done.stdout)
@@ -62,7 +62,7 @@ class Why(cluster.TestCase):
             s["step"]: (s["code"], s["why"]) for s in answer["steps"]}
 
     def until_why(self, job, step, code):
-        """The sentence of a step, once it has that code."""
+        """Waits until a step has this code, and returns its sentence."""
         seen = {}
 
         def reached():
@@ -77,7 +77,7 @@ class Why(cluster.TestCase):
             job_id=job, definition=wire.Workflow(steps=steps), **fields))
         self.c.client.receipt(job)
 
-    def test_on_its_way(self):
+    def test_job_in_progress(self):
         self.start()
         self.submit("job", [
             wire.step("reserve", "hand", retry=LATER),
@@ -94,10 +94,12 @@ class Why(cluster.TestCase):
         self.c.client.reply(request, error=error("no room"))
         self.assertRegex(
             self.until_why("job", "reserve", "BACKOFF"),
-            r"^backing off after 1 of 10 failures, next \S+Z, last error BROKEN: no room, at agent test$")
+            r"^backing off after 1 of 10 failures, next \S+Z, "
+            "last error BROKEN: no room, at agent test$",
+        )
 
     def test_done_and_back(self):
-        """Of what is there nothing is said; on the way back a step waits for its dependents."""
+        """Steps that are done are not listed. On the way back a step waits for its dependents."""
         self.start()
         revert = wire.Revert(action="undo", actor="nobody")
         self.task_queue("nobody")
@@ -115,15 +117,18 @@ class Why(cluster.TestCase):
                          {k: v for k, v in self.why("job")[1].items() if k != "c"})
 
     def test_no_agent(self):
-        """Since the first request that nobody took, however often it was sent again."""
+        """Since the first request that no agent took, however often it was sent again."""
         self.start()
         self.task_queue("nobody")
         self.submit("job", [wire.step("a", "nobody", wait_ms=100, lock_ms=60_000)])
         self.c.client.until(lambda: len(self.c.store.events("job", "dispatched")) >= 3, "a repeat")
         first = int(next(e for e in self.c.store.history("job") if e[2] == "dispatched")[1])
         sentence = self.why("job")[1]["a"][1]
-        self.assertRegex(sentence, rf"^no agent on `drover.task.nobody` since {CLOCK}, \d+ requests? "
-                                   "(was|were) not taken$")
+        self.assertRegex(
+            sentence,
+            rf"^no agent on `drover.task.nobody` since {CLOCK}, \d+ requests? "
+            "(was|were) not taken$",
+        )
         since = sentence.split(" since ")[1][:8]
         hours, minutes, seconds = map(int, since.split(":"))
         self.assertEqual(first // 1000 % 86400, hours * 3600 + minutes * 60 + seconds)
@@ -137,36 +142,64 @@ class Why(cluster.TestCase):
             "parked after 1 of 10 failures, last error BROKEN: bad card, at agent test; "
             "until somebody says `drover retry parks a`", self.until_why("parks", "a", "PARKED"))
         fail = wire.Policy(on_permanent=wire.RECOURSE_FAIL)
-        self.submit("fails", [wire.step("b", "hand", retry=fail), wire.step("c", "hand", after=["b"])])
+        self.submit(
+            "fails", [wire.step("b", "hand", retry=fail), wire.step("c", "hand", after=["b"])]
+        )
         self.c.client.reply(self.request("b"), error=error("bad card", wire.VERDICT_PERMANENT))
         self.c.client.settled("fails")
         self.assertEqual(
-            (("ENDED", "has ended: FAILED, PERMANENT"),
-             {"b": ("FAILED", "failed for good after 1 of 10 failures, last error BROKEN: bad card, at agent test")}),
-            self.why("fails"))
+            (
+                ("ENDED", "has ended: FAILED, PERMANENT"),
+                {
+                    "b": (
+                        "FAILED",
+                        "failed for good after 1 of 10 failures, "
+                        "last error BROKEN: bad card, at agent test",
+                    )
+                },
+            ),
+            self.why("fails"),
+        )
         self.c.client.control("parks", kill=wire.Kill())
-        self.assertEqual({}, self.why("parks")[1], "what stands for ever")
+        self.assertEqual({}, self.why("parks")[1], "a killed job")
 
     def test_ending(self):
         """A job that will end FAILED begins nothing more, and says what it waits for."""
         self.start()
         fail = wire.Policy(on_permanent=wire.RECOURSE_FAIL)
-        self.submit("job", [wire.step("a", "hand", retry=fail), wire.step("b", "hand"), wire.step("c", "hand"),
-                            wire.step("d", "hand", after=["b"])])
+        self.submit(
+            "job",
+            [
+                wire.step("a", "hand", retry=fail), wire.step("b", "hand"), wire.step("c", "hand"),
+                wire.step("d", "hand", after=["b"]),
+            ],
+        )
         b = self.request("b")
         self.c.client.reply(self.request("a"), error=error("bad card", wire.VERDICT_PERMANENT))
         self.c.client.reply(b)
-        self.assertEqual("not sent any more, because the job ends", self.until_why("job", "d", "ENDING"))
+        self.assertEqual(
+            "not sent any more, because the job ends", self.until_why("job", "d", "ENDING")
+        )
         job, steps = self.why("job")
-        self.assertEqual(("ENDING", "ends as FAILED, PERMANENT, when nothing is in flight any more"), job)
-        self.assertEqual({"a": "FAILED", "c": "LEASED", "d": "ENDING"}, {k: v[0] for k, v in steps.items()})
+        self.assertEqual(
+            ("ENDING", "ends as FAILED, PERMANENT, when nothing is in flight any more"), job
+        )
+        self.assertEqual(
+            {"a": "FAILED", "c": "LEASED", "d": "ENDING"}, {k: v[0] for k, v in steps.items()}
+        )
 
     def test_undo(self):
-        """On the way back it is the undo of which something is said, and the job says why it turned."""
+        """On the way back the sentences are about undos, and the job says why it turned."""
         self.start()
         revert = wire.Revert(action="undo", actor="hand")
-        self.submit("job", [wire.step("a", "hand", revert=revert, retry=LATER), wire.step("b", "hand", after=["a"])],
-                    complete_by=4_000_000_000_000)
+        self.submit(
+            "job",
+            [
+                wire.step("a", "hand", revert=revert, retry=LATER),
+                wire.step("b", "hand", after=["a"]),
+            ],
+            complete_by=4_000_000_000_000,
+        )
         self.assertEqual("2 of 2 steps are not ACTIVE yet; to be complete by 2096-10-02T07:06:40Z",
                          self.why("job")[0][1])
         self.c.client.reply(self.request("a"))
@@ -177,28 +210,37 @@ class Why(cluster.TestCase):
         self.assertRegex(steps["a"][1], rf"^its undo is leased until {CLOCK}$")
         self.assertRegex(self.c.drover("history", "job").stdout, r"turned b: D FAILURE PERMANENT\n")
         self.c.client.reply(undo, error=error("no"))
-        self.assertRegex(self.until_why("job", "a", "BACKOFF"),
-                         r"^its undo is backing off after 1 of 10 failures, next \S+Z, last error BROKEN: no, at agent test$")
+        self.assertRegex(
+            self.until_why("job", "a", "BACKOFF"),
+            r"^its undo is backing off after 1 of 10 failures, next \S+Z, "
+            "last error BROKEN: no, at agent test$",
+        )
 
     def test_undo_on_the_way_forward(self):
-        """An undo that was sent is still one when the job goes forward again."""
+        """An undo that was sent is still named when the job goes forward again."""
         self.start()
-        revert = wire.Revert(action="undo", actor="hand", retry=wire.Policy(on_permanent=wire.RECOURSE_PARK))
+        revert = wire.Revert(
+            action="undo", actor="hand", retry=wire.Policy(on_permanent=wire.RECOURSE_PARK)
+        )
         self.submit("job", [wire.step("a", "hand", revert=revert)])
         self.c.client.reply(self.request("a"))
         self.c.client.settled("job")
         for state in (wire.STATE_DISABLED, wire.STATE_ACTIVE):
             self.c.client.control("job", set_desired=wire.SetDesired(desired=state))
         self.c.client.reply(self.request("a"), error=error("bad card", wire.VERDICT_PERMANENT))
-        self.assertRegex(self.until_why("job", "a", "PARKED"), "^its undo is parked after 1 of 10 failures, ")
-        self.assertEqual("1 of 1 steps are not ACTIVE yet; turned: REQUESTED", self.why("job")[0][1])
+        self.assertRegex(
+            self.until_why("job", "a", "PARKED"), "^its undo is parked after 1 of 10 failures, "
+        )
+        self.assertEqual(
+            "1 of 1 steps are not ACTIVE yet; turned: REQUESTED", self.why("job")[0][1]
+        )
         self.c.client.control("job", retry=wire.Retry())
         self.c.client.reply(self.request("a"))
         self.request("a")
         self.assertRegex(self.why("job")[1]["a"][1], "^leased until ")
 
     def test_held(self):
-        """By whom, since when, and why."""
+        """The sentence names who holds the job, since when, and why."""
         self.start()
         self.submit("job", [wire.step("a", "hand"), wire.step("b", "hand", after=["a"])])
         request = self.request("a")
@@ -209,7 +251,9 @@ class Why(cluster.TestCase):
         self.assertEqual("HELD", job[0])
         self.assertRegex(job[1], rf"^held by \S+@\S+ since {CLOCK}, reason: the bank is shut; "
                                  "`drover resume job` lets it go on$")
-        self.assertRegex(self.c.drover("get", "job").stdout, r"Held by +\S+@\S+: the bank is shut\n")
+        self.assertRegex(
+            self.c.drover("get", "job").stdout, r"Held by +\S+@\S+: the bank is shut\n"
+        )
         (command,) = self.c.store.events("job", "command")
         self.assertEqual(["pause", ["the", "bank", "is", "shut"]], [command[0], command[3:]])
         self.assertRegex(command[2], "^[^ ]+@[^ ]+$")
@@ -219,13 +263,15 @@ class Why(cluster.TestCase):
         self.assertEqual("a_b", self.c.client.status("job").held_by)
 
     def test_held_and_turned(self):
-        """What is held is not tried at its time; what has turned meanwhile not at all."""
+        """While the job is on hold no timer acts; after a turn the step has none."""
         self.start()
         self.submit("job", [wire.step("a", "hand", retry=LATER)])
         self.c.client.reply(self.request("a"), error=error())
         self.until_why("job", "a", "BACKOFF")
         self.c.client.control("job", pause=wire.Pause())
-        self.assertRegex(self.why("job")[1]["a"][1], r", next \S+Z if the job is resumed by then, last error")
+        self.assertRegex(
+            self.why("job")[1]["a"][1], r", next \S+Z if the job is resumed by then, last error"
+        )
         self.c.client.control("job", cancel=wire.Cancel())
         self.assertEqual({"a": ("HELD", "to be sent when the job is resumed")}, self.why("job")[1])
 
@@ -237,46 +283,67 @@ class Why(cluster.TestCase):
         self.assertEqual((("PENDING", f"starts {at}"),
                           {"a": ("PENDING", "the job has not started")}), self.why("job"))
 
-    def test_crowded(self):
-        """An agent that has no room for more has cancelled its consumers; what it works on has an agent."""
+    def test_agent_without_free_slots(self):
+        """An agent without free slots has cancelled its consumers; the step that it works on has an
+        agent."""
         go = self.directory / "go"
         os.mkfifo(go)
         command = ["/bin/sh", "-c", "read line <$0", str(go)]
-        busy = {"name": "busy", "handler": "exec", "ack": "early", "actions": [{"name": "*", "command": command}]}
-        c = self.c = self.cluster(settings={"agent": {"agent": {"actors": [busy], "concurrency": 1}}}, actor="busy")
+        busy = {
+            "name": "busy",
+            "handler": "exec",
+            "ack": "early",
+            "actions": [{"name": "*", "command": command}],
+        }
+        c = self.c = self.cluster(
+            settings={"agent": {"agent": {"actors": [busy], "concurrency": 1}}}, actor="busy"
+        )
 
         def submit(job, **fields):
-            c.client.submit(wire.submit(job, [wire.step("a", "busy", lock_ms=600_000, wait_ms=60_000, **fields)]))
+            c.client.submit(
+                wire.submit(
+                    job, [wire.step("a", "busy", lock_ms=600_000, wait_ms=60_000, **fields)]
+                )
+            )
 
         def await_queue(messages, consumers):
-            servers.wait_for(lambda: c.client.queue("drover.task.busy") == (messages, consumers), "the queue")
+            servers.wait_for(
+                lambda: c.client.queue("drover.task.busy") == (messages, consumers), "the queue"
+            )
 
         submit("silent")
         await_queue(0, 0)
-        self.assertRegex(self.why("silent")[1]["a"][1], rf"^leased until {CLOCK}(, at agent agent-1)?$")
+        self.assertRegex(
+            self.why("silent")[1]["a"][1], rf"^leased until {CLOCK}(, at agent agent-1)?$"
+        )
         go.write_text("\n")
         c.client.settled("silent")
         submit("beating", heartbeat_ms=1000)
         await_queue(0, 0)
         submit("behind")
         await_queue(1, 0)
-        servers.wait_for(lambda: c.client.status("beating").steps[0].begun, "its Progress")
-        self.assertRegex(self.why("beating")[1]["a"][1], rf"^leased until {CLOCK}, at agent agent-1$")
+        servers.wait_for(lambda: c.client.status("beating").steps[0].begun, "the Progress")
+        self.assertRegex(
+            self.why("beating")[1]["a"][1], rf"^leased until {CLOCK}, at agent agent-1$"
+        )
         self.assertEqual("NO_AGENT", self.why("behind")[1]["a"][0])
         for job in ("beating", "behind"):
             go.write_text("\n")
             c.client.settled(job)
 
     def test_overdue(self):
-        """A lease that has ended and that nobody ends: no supervisor, or nobody reads the replies."""
+        """A lease has ended and nothing ends the dispatch: no supervisor, or no scheduler reads the
+        replies."""
         self.start(supervisors=0)
         self.submit("job", [wire.step("a", "hand", wait_ms=1000, lock_ms=100)])
         self.request("a")
-        self.assertRegex(self.until_why("job", "a", "OVERDUE"),
-                         rf"^its lease ended {CLOCK}; no supervisor has looked since: is one running\?$")
+        self.assertRegex(
+            self.until_why("job", "a", "OVERDUE"),
+            rf"^its lease ended {CLOCK}; no supervisor has looked since: is one running\?$",
+        )
 
     def test_no_scheduler(self):
-        """Where nobody can answer it says so, and what waits."""
+        """If no scheduler can answer, the command says so, and what waits."""
         self.start()
         self.c.schedulers[0].stop()
         self.c.client.publish("drover.control", "control", wire.Control(job_id="job"))

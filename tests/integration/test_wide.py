@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wide and large jobs: they complete, and no store call does more than a bounded piece of the work, however large
-the job is. The work is checked, not the time that it took: it is the same on each machine."""
+"""Wide and large jobs: they complete, and each store call does a bounded piece of the work, however
+large the job is. The test checks the work and not the time, so it gives the same result on each
+machine."""
 
 import pathlib
 import random
@@ -15,13 +16,15 @@ import servers
 import tap
 import wire
 
-BUDGET = 250  # steps that a call touches: BUDGET in common/store/drover.lua
-COMMANDS = 4 * BUDGET  # of one call, at most: unsent, which a slow machine needs, gives three for each step
-WORDS = 16 * BUDGET  # in them
+BUDGET = 250  # steps that one call may touch: BUDGET in common/store/drover.lua
+# the most commands of one call: unsent, which a slow machine needs, gives three for each step
+COMMANDS = 4 * BUDGET
+WORDS = 16 * BUDGET  # words in these commands
 
 
 def layers(width, depth, joins):
-    """@depth layers of @width steps; each waits for @joins steps of the layer before."""
+    """Returns depth layers of width steps; each step depends on `joins` steps of the layer
+    before."""
     choose = random.Random(1)
     steps = []
     for layer in range(depth):
@@ -33,13 +36,14 @@ def layers(width, depth, joins):
 
 
 class Monitor(threading.Thread):
-    """What a Redis is asked, until this is closed: MONITOR shows a call of a function, then the commands in it."""
+    """Collects the commands that a Redis gets, until this is closed: MONITOR shows a call of a
+    function, then the commands in it."""
 
     def __init__(self, redis):
         super().__init__()
         self.socket = socket.create_connection((servers.HOST, redis.port))
         self.socket.sendall(b"MONITOR\r\n")
-        self.text = bytearray(self.socket.recv(1))  # of +OK: it has begun
+        self.text = bytearray(self.socket.recv(1))  # the bytes of +OK: MONITOR has begun
         self.start()
 
     def run(self):
@@ -53,7 +57,8 @@ class Monitor(threading.Thread):
             self.socket.close()
 
     def calls(self):
-        """Each call of a function: its name, how many commands the function gave, and how many words are in them."""
+        """Returns for each call of a function: its name, the number of its commands, and of the
+        words in them."""
         calls = []
         for line in self.text.split(b"\r\n"):
             words = line.count(b'" "') + 1
@@ -68,7 +73,7 @@ class Monitor(threading.Thread):
 class Wide(cluster.TestCase):
     own_servers = True
 
-    redis_options = ("--client-output-buffer-limit", "replica 0 0 0")  # that of MONITOR
+    redis_options = ("--client-output-buffer-limit", "replica 0 0 0")  # the connection of MONITOR
 
     def check(self, steps):
         c = self.cluster(schedulers=2)
@@ -82,8 +87,12 @@ class Wide(cluster.TestCase):
         self.assertEqual(len(steps), c.dispatches("wide"))
         monitor.close()
         calls = monitor.calls()
-        commands, words = max((n, name) for name, n, _ in calls), max((n, name) for name, _, n in calls)
-        tap.narrate(f"{len(steps)} steps in {seconds:.1f} s; {len(calls)} store calls, at most {commands}, {words}")
+        commands = max((n, name) for name, n, _ in calls)
+        words = max((n, name) for name, _, n in calls)
+        tap.narrate(
+            f"{len(steps)} steps in {seconds:.1f} s; {len(calls)} store calls, "
+            f"at most {commands}, {words}"
+        )
         self.assertLess(len(steps) / BUDGET, len(calls))
         self.assertLessEqual(commands[0], COMMANDS, commands)
         self.assertLessEqual(words[0], WORDS, words)

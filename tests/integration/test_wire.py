@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What foreign programs may put on the wire, over the real broker: properties and headers of every kind,
-sizes, text, JSON in all its spellings. What is allowed arrives unchanged; what is not is refused by a
-reason that says what would be right."""
+"""What foreign programs may send, over the real broker: properties and headers of every kind,
+sizes, text, and JSON in all its spellings. What is allowed arrives unchanged; anything else is
+refused with a reason that says what would be right."""
 
 import base64
 import datetime
@@ -28,7 +28,7 @@ import wire
 
 MIB = 1024 * 1024
 JSON_REPLIES = "json.replies"
-TEXT = "Größe 漢字 🚚 e\u0301"  # of one to four bytes, and a combining one
+TEXT = "Größe 漢字 🚚 e\u0301"  # characters of one to four bytes, and a combining one
 NOT_UTF8 = {
     "no lead byte": b"\xff\xfe\xfd\xfc",
     "cut": b"abc\xc3",
@@ -38,13 +38,15 @@ NOT_UTF8 = {
 
 
 def librabbitmq():
-    """Its version, (0, 11) for one."""
-    version = subprocess.run(["pkg-config", "--modversion", "librabbitmq"], capture_output=True, text=True, check=True)
+    """Returns its version, such as (0, 11)."""
+    version = subprocess.run(
+        ["pkg-config", "--modversion", "librabbitmq"], capture_output=True, text=True, check=True
+    )
     return tuple(map(int, version.stdout.split(".")[:2]))
 
 
 class Raw(pika.BasicProperties):
-    """Headers as the bytes of their table, because pika can write only some of the kinds."""
+    """Headers given as the bytes of their table, because pika can write only some of the types."""
 
     FLAG_HEADERS = 1 << 13
 
@@ -60,7 +62,7 @@ def raw_entry(name, kind, value):
     return bytes([len(name)]) + name + kind + value
 
 
-# Every kind of value that RabbitMQ lets through, by its letter.
+# A value of every type that RabbitMQ lets through, by the letter of the type.
 RAW_VALUES = {
     b"t": b"\1",
     b"b": b"\xff",
@@ -109,7 +111,7 @@ HEADERS = {
 
 
 def nested(depth):
-    """An array in an array in ..."""
+    """Returns arrays nested to this depth."""
     value = sized(b"")
     for _ in range(depth):
         value = sized(b"A" + value)
@@ -126,10 +128,11 @@ class Wire(cluster.TestCase):
         self.client = self.c.client
         self.client.call(lambda c: c.queue_declare(JSON_REPLIES, durable=True))
 
-    # --- what the tests do ---
+    # --- helpers ---
 
     def start_late(self):
-        """An agent of the actor `late`: what was taken from its queue before, the test can put there again."""
+        """Starts an agent of the actor `late`. A test can take a request from the queue before, and
+        publish it again afterwards."""
         self.c.add_agent({"agent": {"actors": [{**cluster.BUILTIN, "name": "late"}]}})
 
     def succeeds(self, job_id):
@@ -137,22 +140,22 @@ class Wire(cluster.TestCase):
         self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
         return event
 
-    def succeeds_quietly(self, job_id):
-        """Without a client that is told."""
+    def succeeds_without_client(self, job_id):
+        """Waits for a job that has no client to send its event to."""
         servers.wait_for(lambda: self.c.store.job(job_id).get("outcome"), f"the end of {job_id}")
         self.assertEqual(wire.OUTCOME_SUCCEEDED, self.client.status(job_id).outcome)
 
     def nothing_dead(self):
         self.assertEqual((0, 0), self.client.queue(self.client.DEAD))
 
-    def dead(self, reason, body):
-        """The next dead letter is @body, with a reason that begins so."""
+    def next_dead_letter(self, reason, body):
+        """Expects body as the next dead letter, with a reason that begins like this."""
         said, letter = self.client.dead_letter()
         self.assertTrue((said or "").startswith(reason), said)
         self.assertEqual(body, letter)
 
-    def heard(self):
-        """The next message in JSON: (kind, content, properties)."""
+    def next_json(self):
+        """Returns the next message in JSON: (kind, content, properties)."""
         properties, body = servers.wait_for(
             lambda: self.client.get(JSON_REPLIES), "an answer in JSON"
         )
@@ -160,27 +163,27 @@ class Wire(cluster.TestCase):
         self.assertTrue(body, f"an empty {properties.type}")
         return properties.type.removeprefix("drover.v1."), json.loads(body), properties
 
-    def tell(self, message, exchange="drover.submit", key="submit", **properties):
-        """Sends a message in JSON, as it is where it is text already, and returns what is answered."""
+    def send_json(self, message, exchange="drover.submit", key="submit", **properties):
+        """Sends a message in JSON, text as it is, and returns the answer."""
         body = message if isinstance(message, (str, bytes)) else json.dumps(message)
         properties.setdefault("reply_to", JSON_REPLIES)
         self.client.publish(exchange, key, body, **properties)
-        return self.heard()[1]
+        return self.next_json()[1]
 
     def created(self, message, **properties):
-        receipt = self.tell(message, **properties)
+        receipt = self.send_json(message, **properties)
         self.assertEqual("RECEIPT_CODE_CREATED", receipt["code"], receipt)
 
     def refused(self, message, field, reason, **properties):
-        """A Submit in JSON is rejected, and field and reason say why."""
-        receipt = self.tell(message, **properties)
+        """Expects that a Submit in JSON is rejected with this field and reason."""
+        receipt = self.send_json(message, **properties)
         self.assertEqual("RECEIPT_CODE_REJECTED", receipt["code"], receipt)
         self.assertEqual(field, receipt.get("field", ""))
         self.assertIn(reason, receipt["reason"])
         return receipt
 
     def control(self, message, **properties):
-        return self.tell(message, "drover.control", "control", **properties)
+        return self.send_json(message, "drover.control", "control", **properties)
 
     # --- properties and headers ---
 
@@ -191,11 +194,11 @@ class Wire(cluster.TestCase):
                 {"name": "a", "actor": "demo", "action": "noop"}]}})),
         ):
             self.client.call(lambda c, b=body: c.basic_publish("drover.submit", "submit", b))
-            self.succeeds_quietly(job_id)
+            self.succeeds_without_client(job_id)
         self.nothing_dead()
 
     def test_strange_properties(self):
-        """Types that are not what the body is, and all the others set to something."""
+        """The types do not fit the body, and all other properties have a value."""
         strange = {
             "content_type": "application/octet-stream",
             "content_encoding": "gzip",
@@ -214,7 +217,7 @@ class Wire(cluster.TestCase):
         self.assertEqual(self.c.rabbit.user, self.client.status("protobuf").submitter)
         steps = [{"name": "a", "actor": "demo", "action": "noop"}]
         self.created({"jobId": "json", "definition": {"steps": steps}}, **strange)
-        self.assertEqual("OUTCOME_SUCCEEDED", self.heard()[1]["outcome"])
+        self.assertEqual("OUTCOME_SUCCEEDED", self.next_json()[1]["outcome"])
         self.assertEqual("ANSWER_CODE_DONE", self.control({"jobId": "json", "query": {}},
                                                           **strange)["code"])
         self.client.submit(wire.submit("by-hand", [wire.step("only", actor="late")]))
@@ -225,7 +228,7 @@ class Wire(cluster.TestCase):
         self.nothing_dead()
 
     def test_headers_of_every_kind(self):
-        """One of each kind, also in the place of the one header that is read."""
+        """A value of each type, also in the one header that schedulers read."""
         for name in (b"h", b"traceparent"):
             for kind, value in RAW_VALUES.items():
                 with self.subTest(kind, name=name):
@@ -238,7 +241,7 @@ class Wire(cluster.TestCase):
         self.nothing_dead()
 
     def test_traceparent(self):
-        """From the header where the field is empty; one that is no use does no harm."""
+        """The header counts if the field is empty; an unusable one does no harm."""
         sound = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
         cases = {"sound": sound, "x" * 128: "x" * 128, "x" * 129: "", "a\nb": "", b"\xff\xfe": "",
                  5: "", "": ""}
@@ -250,11 +253,14 @@ class Wire(cluster.TestCase):
                 self.assertEqual(kept if header != "sound" else "sound",
                                  self.succeeds(f"job-{i}").traceparent)
 
-    @unittest.skipIf(librabbitmq() >= (0, 14), "librabbitmq from 0.14 on takes headers nested more than 100 deep for broken"
-                     " data, and ends the connection")
+    @unittest.skipIf(
+        librabbitmq() >= (0, 14),
+        "librabbitmq from 0.14 on takes headers nested more than 100 deep for broken data, and "
+        "ends the connection",
+    )
     def test_deep_headers(self):
-        """As deep as a frame allows: whoever decodes that by recursion must have the stack for it,
-        also where the limit of the process leaves its threads less than usual."""
+        """Headers nested as deep as a frame allows. Code that decodes them by recursion needs the
+        stack for it, even if the limit of the process gives its threads less than usual."""
         limits = resource.getrlimit(resource.RLIMIT_STACK)
         resource.setrlimit(resource.RLIMIT_STACK, (MIB, limits[1]))
         try:
@@ -268,7 +274,7 @@ class Wire(cluster.TestCase):
         self.succeeds("deep")
 
     def test_expiration(self):
-        """A client's own is for its message alone: neither requests nor notices inherit it."""
+        """The expiration of a message is not inherited by requests or events."""
         steps = [wire.step("only", actor="hand", wait_ms=45000)]
         submit = wire.submit("patient", steps, reply_to=self.client.REPLIES)
         self.client.publish("drover.submit", "submit", submit, expiration="60000")
@@ -286,26 +292,29 @@ class Wire(cluster.TestCase):
         self.succeeds("patient")
 
     def test_properties_of_a_request(self):
-        """For routing, and for people: they say what the body says."""
+        """The properties are for routing and for people, and agree with the body."""
         trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
         steps = [wire.step("only", actor="hand", wait_ms=45000)]
-        self.client.submit(wire.submit("told", steps, traceparent=trace))
-        properties, body = servers.wait_for(lambda: self.client.get("drover.task.hand"), "the request")
+        self.client.submit(wire.submit("traced", steps, traceparent=trace))
+        properties, body = servers.wait_for(
+            lambda: self.client.get("drover.task.hand"), "the request"
+        )
         (request,) = wire.Requests.FromString(body).requests
         self.assertEqual(("drover.v1.Requests", "application/protobuf", request.token, 2),
                          (properties.type, properties.content_type, properties.message_id,
                           properties.delivery_mode))
         said = {name: value for name, value in properties.headers.items()
-                if name not in ("drover-publish", "x-delivery-count")}  # of the bus, and of the broker
-        self.assertEqual({"drover-job": "told", "drover-step": "only", "drover-attempt": 1,
+                # set by the bus and by the broker
+                if name not in ("drover-publish", "x-delivery-count")}
+        self.assertEqual({"drover-job": "traced", "drover-step": "only", "drover-attempt": 1,
                           "traceparent": trace}, said)
 
     def test_expired(self):
-        """What expires unread is gone, and leaves nothing; the repeated Submit is as good as new."""
+        """A Submit that expires unread leaves nothing behind, and can be repeated."""
         self.c.schedulers[0].stop()
         submit = wire.submit("impatient", wire.chain(1), reply_to=self.client.REPLIES)
         self.client.publish("drover.submit", "submit", submit, expiration="1")
-        servers.wait_for(lambda: self.client.queue("drover.submit")[0] == 0, "it to expire")
+        servers.wait_for(lambda: self.client.queue("drover.submit")[0] == 0, "the Submit to expire")
         self.c.schedulers[0].start()
         self.client.submit(submit)
         self.succeeds("impatient")
@@ -314,26 +323,27 @@ class Wire(cluster.TestCase):
         self.nothing_dead()
 
     def test_correlation(self):
-        """It comes back unchanged: up to 255 bytes, which is all that AMQP has room for."""
+        """It comes back unchanged, up to 255 bytes, the most that AMQP allows."""
         for i, correlation in enumerate(("x" * 255, ("é" * 127) + "x", TEXT, "a b\tc")):
             with self.subTest(correlation):
                 steps = [{"name": "only", "actor": "hand"}]
-                told = {"jobId": f"job-{i}", "definition": {"steps": steps}}
-                self.client.publish("drover.submit", "submit", json.dumps(told),
+                message = {"jobId": f"job-{i}", "definition": {"steps": steps}}
+                self.client.publish("drover.submit", "submit", json.dumps(message),
                                     reply_to=JSON_REPLIES, correlation_id=correlation)
-                self.assertEqual(correlation, self.heard()[2].correlation_id)
+                self.assertEqual(correlation, self.next_json()[2].correlation_id)
                 query = json.dumps({"jobId": f"job-{i}", "query": {}})
                 self.client.publish("drover.control", "control", query,
                                     reply_to=JSON_REPLIES, correlation_id=correlation)
-                self.assertEqual(correlation, self.heard()[2].correlation_id)
+                self.assertEqual(correlation, self.next_json()[2].correlation_id)
                 self.client.reply(self.client.consume_step("hand"))
-                kind, _, properties = self.heard()
+                kind, _, properties = self.next_json()
                 self.assertEqual(("JobEvent", correlation), (kind, properties.correlation_id))
-        with self.assertRaises(pika.exceptions.ShortStringTooLong):  # it never leaves the client
+        with self.assertRaises(pika.exceptions.ShortStringTooLong):  # the client library refuses it
             self.client.publish("drover.submit", "submit", b"", correlation_id="x" * 256)
 
-    def test_repeated_from_elsewhere(self):
-        """A Submit again with another reply_to and correlation_id moves what is still to be told."""
+    def test_repeated_with_another_reply_to(self):
+        """A repeated Submit with another reply_to and correlation_id moves the messages that are
+        still to come."""
         submit = wire.submit("moved", [wire.step("only", actor="hand")])
         self.client.publish("drover.submit", "submit", submit, reply_to="nobody.reads",
                             correlation_id="first")
@@ -356,24 +366,25 @@ class Wire(cluster.TestCase):
         self.nothing_dead()
 
     def test_direct_reply_to(self):
-        """A client that waits on its channel is told; one that left is owed nothing."""
-        told = []
+        """A client that waits on its channel gets the event. After one has left, the outbox is
+        empty."""
+        got = []
 
         def submit_and_wait(channel):
             channel.basic_consume("amq.rabbitmq.reply-to", auto_ack=True, on_message_callback=(
-                lambda _channel, _method, properties, body: told.append((properties.type, body))))
+                lambda _channel, _method, properties, body: got.append((properties.type, body))))
             properties = pika.BasicProperties(reply_to="amq.rabbitmq.reply-to")
             for job_id in ("waits", "leaves"):
                 steps = [wire.step("only", actor="hand")]
                 body = wire.submit(job_id, steps).SerializeToString()
                 channel.basic_publish("drover.submit", "submit", body, properties)
             servers.wait_for(
-                lambda: channel.connection.process_data_events() or len(told) == 2, "two Receipts"
+                lambda: channel.connection.process_data_events() or len(got) == 2, "two Receipts"
             )
             requests = {r.job_id: r for r in [self.client_step("hand"), self.client_step("hand")]}
             self.other.reply(requests["waits"])
             servers.wait_for(
-                lambda: channel.connection.process_data_events() or len(told) == 3, "the event"
+                lambda: channel.connection.process_data_events() or len(got) == 3, "the event"
             )
             return requests["leaves"]
 
@@ -381,10 +392,10 @@ class Wire(cluster.TestCase):
         self.addCleanup(self.other.close)
         request = self.client.call(submit_and_wait)
         self.assertEqual(["drover.v1.Receipt"] * 2 + ["drover.v1.JobEvent"],
-                         [kind for kind, _ in told])
+                         [kind for kind, _ in got])
         self.client.close()
         self.other.reply(request)
-        self.succeeds_quietly("leaves")
+        self.succeeds_without_client("leaves")
         self.c.await_idle()
         self.nothing_dead()
 
@@ -398,12 +409,13 @@ class Wire(cluster.TestCase):
         url = f"amqp://{rabbit.user}:{rabbit.password}@{servers.HOST}:{rabbit.port}/{self.c.name}"
         done = subprocess.run(
             [wire.BUILD / "cli" / "drover", "get", job_id, "--data", "-o", "json"],
-            env={**cluster.own_environment(), "DROVER_URL": url}, stdout=subprocess.PIPE, timeout=120, check=True,
+            env={**cluster.own_environment(), "DROVER_URL": url}, stdout=subprocess.PIPE,
+            timeout=120, check=True,
         )
         return json.loads(done.stdout)
 
     def test_a_mebibyte(self):
-        """With its NULs it arrives byte for byte: at an agent, at a program, in a status."""
+        """A payload with NULs arrives byte for byte: at an agent, at a program, in a status."""
         kind = "application/octet-stream"
         data = (bytes(range(256)) + b"\0" * 256) * 2048
         data = data[: MIB - len(kind)]
@@ -426,14 +438,14 @@ class Wire(cluster.TestCase):
                 self.assertEqual((kind, data), (request.input.content_type, request.input.data))
                 self.assertEqual(data, self.kept.read_bytes())
                 self.client.reply(request)
-                self.succeeds_quietly(job_id)
+                self.succeeds_without_client(job_id)
                 status = self.drover_get(job_id)
                 self.assertEqual({"contentType": kind, "data": text}, status["input"])
                 answer = self.client.control(job_id, query=wire.Query(with_data=True))
                 self.assertEqual(data, answer.status.input.data)
         status = self.control({"jobId": "json", "query": {"withData": True}})
         while "status" not in status:  # the terminal event came first
-            status = self.heard()[1]
+            status = self.next_json()[1]
         self.assertEqual(text, status["status"]["input"]["data"])
         self.nothing_dead()
 
@@ -447,8 +459,8 @@ class Wire(cluster.TestCase):
         submit["input"]["contentType"] = "a"
         self.created(submit)
 
-    def test_an_id_of_megabytes(self):
-        """Whoever sends one gets a rejection that he can read, and not his megabytes back."""
+    def test_a_job_id_of_megabytes(self):
+        """The rejection does not contain the id."""
         long = "x" * (4 * MIB - 1000)
         receipt = self.refused({"jobId": long}, "job_id", "must be 1 to 128 characters")
         self.assertNotIn("jobId", receipt)
@@ -457,12 +469,15 @@ class Wire(cluster.TestCase):
         receipt = self.client.receipt("")
         self.assertEqual((wire.RECEIPT_CODE_REJECTED, "job_id"), (receipt.code, receipt.field))
 
-    def test_what_json_makes_larger(self):
-        """An answer in JSON is one, also where text is nothing but characters to be escaped."""
+    def test_text_that_json_must_escape(self):
+        """An answer in JSON is valid even if its text consists of characters that must be
+        escaped."""
         data = b"\1" * (MIB - len("text/plain"))
         steps = [wire.step(f"s{i}", actor="hand") for i in range(8)]
         self.client.submit(wire.submit("job", steps, input=wire.payload(data, "text/plain")))
-        error = wire.Error(message="\1" * 1024, details="\1" * 16384, verdict=wire.VERDICT_PERMANENT)
+        error = wire.Error(
+            message="\1" * 1024, details="\1" * 16384, verdict=wire.VERDICT_PERMANENT
+        )
         for i in range(8):
             request = self.client.consume_step("hand")
             if i % 2:
@@ -471,7 +486,9 @@ class Wire(cluster.TestCase):
                 result = wire.payload(b"\1" * (256 * 1024 - 10), "text/plain")
                 self.client.reply(request, result=result)
         for event in ("done", "failed"):
-            servers.wait_for(lambda e=event: len(self.c.store.events("job", e)) == 4, f"four {event}")
+            servers.wait_for(
+                lambda e=event: len(self.c.store.events("job", e)) == 4, f"four {event}"
+            )
         seen, results = {}, 0
         while len(seen) < 8:
             query = {"fromStep": len(seen), "withData": True}
@@ -490,7 +507,7 @@ class Wire(cluster.TestCase):
     # --- text ---
 
     def test_text(self):
-        """UTF-8 wherever people write something, there and back, in protobuf and in JSON."""
+        """UTF-8 wherever people write text, in both ways, in protobuf and in JSON."""
         labels = [wire.Label(name=TEXT, value=TEXT)]
         text = wire.payload(TEXT.encode(), "text/plain; charset=utf-8")
         steps = [wire.step("only", actor="hand", arguments=text, heartbeat_ms=10000)]
@@ -520,9 +537,11 @@ class Wire(cluster.TestCase):
         self.assertEqual((TEXT, TEXT), (event.labels[0].name, event.labels[0].value))
         self.nothing_dead()
 
-    def test_text_is_cut_between_characters(self):
-        """An error's message that is too long to be kept is UTF-8 all the same."""
-        for i, message in enumerate(("é" * 600, "x" + "é" * 600, "漢" * 600, "🚚" * 600, "xy" + "🚚" * 600)):
+    def test_long_text_is_cut_between_characters(self):
+        """An error message that is too long is cut to valid UTF-8."""
+        for i, message in enumerate(
+            ("é" * 600, "x" + "é" * 600, "漢" * 600, "🚚" * 600, "xy" + "🚚" * 600)
+        ):
             job_id = f"job-{i}"
             self.client.submit(wire.submit(job_id, [wire.step("only", actor="hand")]))
             self.client.reply(self.client.consume_step("hand"),
@@ -533,29 +552,35 @@ class Wire(cluster.TestCase):
             self.assertTrue(message.startswith(kept) and 1020 < len(kept.encode()) <= 1024)
 
     def test_not_utf8_in_protobuf(self):
-        mark = "@@@@"
-        payload = wire.payload(b"x", mark)
+        placeholder = "@@@@"
+        payload = wire.payload(b"x", placeholder)
         step = lambda **fields: [wire.step("only", **fields)]
         submits = {
-            "job_id": wire.submit(mark, wire.chain(1)),
-            "workflow": wire.Submit(job_id="job", workflow=mark),
-            "definition.name": wire.Submit(job_id="job", definition=wire.Workflow(name=mark)),
-            "definition.steps[0].name": wire.submit("job", [wire.step(mark)]),
-            "definition.steps[0].after[0]": wire.submit("job", step(after=[mark])),
-            "definition.steps[0].arguments.content_type":
-                wire.submit("job", step(arguments=payload)),
+            "job_id": wire.submit(placeholder, wire.chain(1)),
+            "workflow": wire.Submit(job_id="job", workflow=placeholder),
+            "definition.name": wire.Submit(
+                job_id="job", definition=wire.Workflow(name=placeholder)
+            ),
+            "definition.steps[0].name": wire.submit("job", [wire.step(placeholder)]),
+            "definition.steps[0].after[0]": wire.submit("job", step(after=[placeholder])),
+            "definition.steps[0].arguments.content_type": wire.submit(
+                "job", step(arguments=payload)
+            ),
             "input.content_type": wire.submit("job", wire.chain(1), input=payload),
-            "labels[0].name": wire.submit("job", wire.chain(1), labels=[wire.Label(name=mark)]),
-            "labels[0].value":
-                wire.submit("job", wire.chain(1), labels=[wire.Label(name="a", value=mark)]),
-            "traceparent": wire.submit("job", wire.chain(1), traceparent=mark),
-            "reply_to": wire.submit("job", wire.chain(1), reply_to=mark),
+            "labels[0].name": wire.submit(
+                "job", wire.chain(1), labels=[wire.Label(name=placeholder)]
+            ),
+            "labels[0].value": wire.submit(
+                "job", wire.chain(1), labels=[wire.Label(name="a", value=placeholder)]
+            ),
+            "traceparent": wire.submit("job", wire.chain(1), traceparent=placeholder),
+            "reply_to": wire.submit("job", wire.chain(1), reply_to=placeholder),
         }
         replies = self.client.receipts.setdefault("", [])
         for field, submit in submits.items():
             for what, junk in NOT_UTF8.items():
                 with self.subTest(what, field=field):
-                    body = submit.SerializeToString().replace(mark.encode(), junk)
+                    body = submit.SerializeToString().replace(placeholder.encode(), junk)
                     self.client.publish("drover.submit", "submit", body,
                                         reply_to=self.client.REPLIES)
                     self.client.until(lambda: replies, "a Receipt")
@@ -564,15 +589,18 @@ class Wire(cluster.TestCase):
                         (wire.RECEIPT_CODE_REJECTED, field, "must be UTF-8"),
                         (receipt.code, receipt.field, receipt.reason),
                     )
-                    self.client.publish("drover.submit", "submit", body)  # nobody to tell
-                    self.dead(f"MALFORMED {field} must be UTF-8", body)
-        self.others_not_utf8(mark)
+                    # without an address for the answer
+                    self.client.publish("drover.submit", "submit", body)
+                    self.next_dead_letter(f"MALFORMED {field} must be UTF-8", body)
+        self.others_not_utf8(placeholder)
         self.assertEqual([], self.c.store.jobs())
 
-    def others_not_utf8(self, mark):
-        error = wire.StepReply(job_id="j", step="s", token="t", error=wire.Error(message=mark))
-        cancel = wire.Control(job_id="j", command_id="c", reason=mark, cancel=wire.Cancel())
-        request = wire.StepRequest(job_id="j", step="s", token="t", workflow=mark)
+    def others_not_utf8(self, placeholder):
+        error = wire.StepReply(
+            job_id="j", step="s", token="t", error=wire.Error(message=placeholder)
+        )
+        cancel = wire.Control(job_id="j", command_id="c", reason=placeholder, cancel=wire.Cancel())
+        request = wire.StepRequest(job_id="j", step="s", token="t", workflow=placeholder)
         for exchange, key, message, reason in (
             ("drover.replies", "reply", wire.Replies(replies=[error]),
              "INVALID replies[0].error.message must be UTF-8"),
@@ -580,9 +608,9 @@ class Wire(cluster.TestCase):
             ("drover.tasks", "demo", wire.Requests(requests=[request]),
              "INVALID requests[0].workflow must be UTF-8"),
         ):
-            body = message.SerializeToString().replace(mark.encode(), b"ab\xffc")
+            body = message.SerializeToString().replace(placeholder.encode(), b"ab\xffc")
             self.client.publish(exchange, key, body)
-            self.dead(reason, body)
+            self.next_dead_letter(reason, body)
 
     def test_not_utf8_in_json(self):
         for what, junk in NOT_UTF8.items():
@@ -595,7 +623,7 @@ class Wire(cluster.TestCase):
                              "invalid Unicode")
 
     def test_reasons_are_utf8(self):
-        """Also where they quote what is too long to be quoted whole."""
+        """Also reasons that quote only a part of a long text."""
         for before in range(4):
             for letter in ("é", "漢", "🚚"):
                 name = "x" * before + letter * 60
@@ -608,7 +636,7 @@ class Wire(cluster.TestCase):
                     self.assertTrue(name.startswith(quoted) and 60 < len(quoted.encode()) <= 64)
 
     def test_nul_in_json(self):
-        """A value of the client's may hold it; text of Drover's own may not."""
+        """A value of the client may contain NUL; text that Drover reads may not."""
         steps = [{"name": "only", "actor": "hand"}]
         for i, given in enumerate(({"text": "a\0b"}, {"json": {"x": ["a\0b", "\0"]}})):
             self.created({"jobId": f"job-{i}", "definition": {"steps": steps}, "input": given})
@@ -633,8 +661,8 @@ class Wire(cluster.TestCase):
     # --- fields ---
 
     def test_unknown_fields(self):
-        """Dropped from protobuf, so that the same Submit without them is the same; refused in JSON,
-        by their name, because there they are mostly typing errors."""
+        """Protobuf: they are dropped, so the same Submit without them is equal. JSON: they are
+        refused by name, because most of them are typing errors."""
         unknown = b"\xfa\x3e\x03new" + b"\xf8\x3e\x96\x01" + b"\xf9\x3e12345678" + b"\xfd\x3e1234"
         plain = wire.submit("job", [wire.step("only", actor="late")], reply_to=self.client.REPLIES)
         step = plain.definition.steps[0].SerializeToString()
@@ -681,13 +709,13 @@ class Wire(cluster.TestCase):
                 body = json.dumps(message)
                 self.client.publish(exchange, key, body)
                 words = f'{field} has no field "{name}"'.strip()
-                self.dead(f"INVALID {words}", body.encode())
+                self.next_dead_letter(f"INVALID {words}", body.encode())
 
     def test_spellings(self):
-        """The same Submit in every spelling is ALREADY there; another one is a CONFLICT."""
+        """The same Submit in every spelling is answered ALREADY; another Submit is a CONFLICT."""
         steps = [wire.step("a", lock_ms=30000), wire.step("b", after=["a"], take_none=True,
                  lock_ms=45000, retry=wire.Policy(backoff_coefficient=2.5, maximum_attempts=3))]
-        data = b"\xfb\xff\xfe\0x"  # in base64 it has all that the two alphabets differ in
+        data = b"\xfb\xff\xfe\0x"  # its base64 has all characters in which the two alphabets differ
         submit = wire.submit("job", steps, desired=wire.STATE_ACTIVE, priority=3,
                              complete_by=253402300799999, events=wire.EVENTS_STEP,
                              input=wire.payload(data, "x/y"))
@@ -714,14 +742,18 @@ class Wire(cluster.TestCase):
         spellings = {
             "lowerCamelCase": text,
             "as in the .proto": json.dumps(snake),
-            "mixed": json.dumps({"job_id": "job", **{k: v for k, v in camel.items() if k != "jobId"}}),
+            "mixed": json.dumps(
+                {"job_id": "job", **{k: v for k, v in camel.items() if k != "jobId"}}
+            ),
             "backwards": json.dumps(dict(reversed(camel.items()))),
             "on many lines": json.dumps(camel, indent="\t") + "\r\n ",
-            "numbers": text.replace('"30000"', "30000").replace('"45000"', "45000.0")
-                           .replace('"253402300799999"', "253402300799999"),
+            "numbers": text.replace('"30000"', "30000")
+            .replace('"45000"', "45000.0")
+            .replace('"253402300799999"', "253402300799999"),
             "exponents": text.replace('"30000"', "3e4").replace('"45000"', "4.5E+4"),
-            "numbers as strings": text.replace('"priority": 3', '"priority": "3"')
-                                      .replace('"maximumAttempts": 3', '"maximumAttempts": "3"'),
+            "numbers as strings": text.replace('"priority": 3', '"priority": "3"').replace(
+                '"maximumAttempts": 3', '"maximumAttempts": "3"'
+            ),
             "short enums": text.replace("STATE_ACTIVE", "ACTIVE").replace("EVENTS_STEP", "STEP"),
             "enums as numbers": text.replace('"STATE_ACTIVE"', "2").replace('"EVENTS_STEP"', "2"),
             "base64 unpadded": text.replace("+//+AHg=", "+//+AHg"),
@@ -735,18 +767,18 @@ class Wire(cluster.TestCase):
         self.assertEqual(len(spellings), len(set(spellings.values())))
         for what, body in spellings.items():
             with self.subTest(what):
-                self.assertEqual("RECEIPT_CODE_ALREADY", self.tell(body)["code"])
-                self.assertEqual("OUTCOME_SUCCEEDED", self.repeat_notice())
+                self.assertEqual("RECEIPT_CODE_ALREADY", self.send_json(body)["code"])
+                self.assertEqual("OUTCOME_SUCCEEDED", self.query_outcome())
         for what, body in {
             "another lease": text.replace("30000", "30001"),
             "other data": text.replace("+//+AHg=", "+//+AHk="),
             "another enum": text.replace("EVENTS_STEP", "EVENTS_JOB"),
         }.items():
             with self.subTest(what):
-                self.assertEqual("RECEIPT_CODE_CONFLICT", self.tell(body)["code"])
+                self.assertEqual("RECEIPT_CODE_CONFLICT", self.send_json(body)["code"])
 
-    def repeat_notice(self):
-        """What a Query in JSON says of the job: no notice is sent a second time."""
+    def query_outcome(self):
+        """Returns what a Query in JSON says, because no event is sent a second time."""
         return self.control({"job_id": "job", "query": {"max_steps": 1}})["status"]["outcome"]
 
     def test_wrong_types_in_json(self):
@@ -772,12 +804,13 @@ class Wire(cluster.TestCase):
     # --- commands ---
 
     def test_control_in_json(self):
-        """Answered in kind, wherever the reply queue stands; with id and text as they came."""
+        """The answer has the same encoding, wherever the reply queue is named, and the same id and
+        text."""
         self.client.submit(wire.submit("job", [wire.step("only", actor="hand")]))
         request = self.client.consume_step("hand")
         by_field = {"jobId": "job", "commandId": "q-1", "replyTo": JSON_REPLIES, "query": {}}
         self.client.publish("drover.control", "control", json.dumps(by_field))
-        kind, answer, _ = self.heard()
+        kind, answer, _ = self.next_json()
         self.assertEqual(("Answer", "q-1", "ANSWER_CODE_DONE"),
                          (kind, answer["commandId"], answer["code"]))
         self.assertEqual("STEP_STATE_RUNNING", answer["status"]["steps"][0]["state"])
@@ -809,7 +842,8 @@ class Wire(cluster.TestCase):
         self.nothing_dead()
 
     def test_bad_control_in_json(self):
-        """Whoever asked is told what is wrong, in kind and under his names; nothing else happens."""
+        """The answer says what is wrong, in the same encoding and with the sender's names. Nothing
+        else happens."""
         for message, reason in (
             ({"jobId": "a", "query": {}, "cancel": {}}, "cancel: only one of its kind"),
             ({"jobId": "a", "cancel": {}}, "command_id: "),
@@ -829,12 +863,13 @@ class Wire(cluster.TestCase):
                     self.assertEqual(message.get("jobId", ""), answer.get("jobId", ""))
         by_field = {"jobId": "a", "commandId": "c-2", "replyTo": JSON_REPLIES, "kill": {}, "if": 1}
         self.client.publish("drover.control", "control", json.dumps(by_field))
-        answer = self.heard()[1]
+        answer = self.next_json()[1]
         self.assertEqual(("ANSWER_CODE_INVALID", "c-2"), (answer["code"], answer["commandId"]))
         self.nothing_dead()
 
     def test_bad_control(self):
-        """In protobuf, for what is one, is none or nothing; and what cannot be answered is kept."""
+        """In protobuf: a wrong Control, a body that is none, an empty one. Without an address for
+        the answer the message is a dead letter."""
         bad_name = wire.Control(job_id="a b", query=wire.Query()).SerializeToString()
         bodies = {
             "bad-name": (bad_name, "job_id: "),
@@ -853,12 +888,12 @@ class Wire(cluster.TestCase):
         self.nothing_dead()
         for properties in ({}, {"reply_to": "drover.submit"}):
             self.client.publish("drover.control", "control", bad_name, **properties)
-            self.dead("INVALID ", bad_name)
+            self.next_dead_letter("INVALID ", bad_name)
 
-    # --- agents that speak JSON ---
+    # --- agents that use JSON ---
 
     def test_replies_in_json(self):
-        """In each form that a result can have, with errors, and with progress that is answered."""
+        """Every form of a result, errors, and Progress with its answer."""
         names = ["json", "text", "data", "none", "error"]
         steps = [wire.step(name, actor="hand", heartbeat_ms=20000) for name in names]
         last = wire.step("last", actor="hand", after=names)
@@ -875,7 +910,7 @@ class Wire(cluster.TestCase):
         token = {name: {"jobId": "job", "step": name, "token": r.token}
                  for name, r in requests.items()}
         send({"progress": [{**token["json"], "fraction": 0.5, "note": TEXT}]})
-        kind, answers, _ = self.heard()
+        kind, answers, _ = self.next_json()
         self.assertEqual("ProgressAnswers", kind)
         answer = answers["answers"][0]
         self.assertEqual((True, requests["json"].token), (answer["wanted"], answer["token"]))
@@ -907,7 +942,7 @@ class Wire(cluster.TestCase):
         self.nothing_dead()
 
     def test_requests_in_json(self):
-        """drover-agent takes them from whoever sends them so, and replies in kind."""
+        """drover-agent reads requests in JSON, and replies in JSON."""
         replies = []
 
         def on_message(channel, method, properties, body):

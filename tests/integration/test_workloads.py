@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every real workload in DROVER_WORKLOADS/dag, side by side, in a quiet run: no step begins before what
-it waits for has ended, and there are exactly as many requests and runs as steps."""
+"""All real workloads in DROVER_WORKLOADS/dag at the same time, without faults: no step begins
+before its dependencies have ended, and there are exactly as many requests and runs as steps."""
 
 import json
 import os
@@ -19,7 +19,7 @@ WORKLOADS = os.environ.get("DROVER_WORKLOADS", "")
 
 
 def read(folder):
-    """Job id -> {step: its dependencies} of all that there is."""
+    """Returns job id -> {step: its dependencies}."""
     jobs = {}
     for path in sorted((pathlib.Path(folder) / "dag").glob("*.json")):
         dags = json.loads(path.read_text())
@@ -29,14 +29,14 @@ def read(folder):
             while job_id in jobs:
                 n += 1
                 job_id = f"{base}-{n}"
-            # Some name a dependency twice.
+            # Some files name a dependency twice.
             jobs[job_id] = {s["name"]: list(dict.fromkeys(s["depends_on"])) for s in dag["steps"]}
     return jobs
 
 
 class Workloads(cluster.TestCase):
     def check(self, c, job_id, steps, lines):
-        """@lines: (begin or end, step), in the order in which they happened."""
+        """lines: (begin or end, step), in time order."""
         self.assertEqual(len(steps), c.dispatches(job_id))
         self.assertEqual(sorted(steps), sorted(step for word, step in lines if word == "begin"))
         ended = set()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of Drover for tests: submits, asks, and keeps all that it is told
+"""A client of Drover for tests: submits, asks, and keeps all that it receives
 
-Lives through restarts of the broker: its reply queue is durable, and every call is made again on a
-new connection. So one of its publishes can arrive twice, which Drover is made for.
+It survives restarts of the broker: its reply queue is durable, and it repeats each call on a new
+connection. So one of its publishes can arrive twice, which Drover is made for.
 """
 
 import contextlib
@@ -35,18 +35,19 @@ class Client:
         self._connection = None
         self._channel = None
         self._commands = itertools.count(1)
-        self.watch = lambda message: None  # sees all Submits, Controls and what is told in return
-        self.receipts = {}  # job -> all Receipts, in their order
-        self.events = {}  # likewise JobEvents
-        self.answers = {}  # command -> Answer
+        # gets each Submit, each Control, and each message that the client receives
+        self.watch = lambda message: None
+        self.receipts = {}  # job -> its Receipts, in order
+        self.events = {}  # job -> its JobEvents, in order
+        self.answers = {}  # command id -> Answer
 
     def close(self):
         if self._connection and self._connection.is_open:
-            with contextlib.suppress(*LOST):  # the broker may have been away since
+            with contextlib.suppress(*LOST):  # the broker may have been away meanwhile
                 self._connection.close()
 
     def call(self, function, timeout=60):
-        """function(channel), repeated on a new channel while the broker is away."""
+        """Calls function(channel), and repeats that on a new channel while the broker is away."""
 
         def attempt():
             try:
@@ -75,7 +76,9 @@ class Client:
     def publish(self, exchange, key, body=b"", mandatory=True, **properties):
         if not isinstance(body, (bytes, str)):
             body = body.SerializeToString()
-        properties = pika.BasicProperties(**{"user_id": self._parameters.credentials.username, **properties})
+        properties = pika.BasicProperties(
+            **{"user_id": self._parameters.credentials.username, **properties}
+        )
         self.call(lambda c: c.basic_publish(exchange, key, body, properties, mandatory))
 
     def submit(self, submit):
@@ -95,7 +98,7 @@ class Client:
         return command_id
 
     def control(self, job_id, **command):
-        """The same, and returns its Answer."""
+        """Sends a command, and returns its Answer."""
         command_id = self.command(job_id, **command)
         return self.until(lambda: self.answers.get(command_id), f"the answer to {command}")
 
@@ -106,20 +109,23 @@ class Client:
 
     def _take(self, properties, body):
         kind = (properties.type or "").removeprefix("drover.v1.")
-        message = {"Receipt": wire.Receipt, "JobEvent": wire.JobEvent, "Answer": wire.Answer}[kind]()
+        message = {"Receipt": wire.Receipt, "JobEvent": wire.JobEvent, "Answer": wire.Answer}[
+            kind
+        ]()
         message.ParseFromString(body)
         self.watch(message)
         if kind == "Receipt":
             self.receipts.setdefault(message.job_id, []).append(message)
         elif kind == "JobEvent" and message.kind == wire.EVENT_KIND_STEP:
-            pass  # for those who watch
+            pass  # only for self.watch
         elif kind == "JobEvent":
             self.events.setdefault(message.job_id, []).append(message)
         else:
             self.answers[message.command_id] = message
 
     def pump(self):
-        """Takes all that is in the reply queue; what was not acknowledged before it died comes again."""
+        """Takes all messages from the reply queue. One that was not acknowledged before the
+        connection was lost comes again."""
 
         def take(channel):
             method, properties, body = channel.basic_get(self.REPLIES)
@@ -139,11 +145,11 @@ class Client:
         return servers.wait_for(check, what, timeout)
 
     def receipt(self, job_id, timeout=60):
-        """The first Receipt of a job."""
+        """Returns the first Receipt of a job."""
         return self.until(lambda: self.receipts.get(job_id), f"a receipt of {job_id}", timeout)[0]
 
     def settled(self, job_id, timeout=60):
-        """The first terminal JobEvent of a job."""
+        """Returns the first terminal JobEvent of a job."""
         return self.all_settled([job_id], timeout)[0]
 
     def all_settled(self, job_ids, timeout=60):
@@ -158,7 +164,7 @@ class Client:
     # --- queues ---
 
     def queue(self, name):
-        """(messages, consumers) of a queue; (0, 0) where it is not there."""
+        """Returns (messages, consumers) of a queue, (0, 0) if there is no such queue."""
 
         def ask(channel):
             try:
@@ -172,17 +178,17 @@ class Client:
         return self.call(ask)
 
     def get(self, queue):
-        """The next message of a queue as (properties, body), or None; it is gone then."""
+        """Removes the next message from a queue; returns (properties, body), or None."""
         method, properties, body = self.call(lambda c: c.basic_get(queue, auto_ack=True))
         return (properties, body) if method else None
 
     def dead_letter(self, timeout=60):
-        """The next dead letter: (its drover-reason, its body)."""
+        """Removes the next dead letter; returns (drover-reason, body)."""
         properties, body = servers.wait_for(lambda: self.get(self.DEAD), "a dead letter", timeout)
         return (properties.headers or {}).get("drover-reason"), body
 
     def consume_step(self, actor):
-        """The next request of an actor, taken and acknowledged by hand: its StepRequest."""
+        """Takes and acknowledges the next request of an actor; returns its StepRequest."""
         _, body = servers.wait_for(
             lambda: self.get(f"drover.task.{actor}"), f"a request for {actor}"
         )
@@ -192,12 +198,12 @@ class Client:
         return requests.requests[0]
 
     def hold_step(self, actor):
-        """The next request of an actor, taken by an agent of its own that does not acknowledge it:
-        its StepRequest, and a function that ends this agent."""
+        """Takes the next request of an actor as an agent that does not acknowledge it; returns its
+        StepRequest, and a function that ends this agent."""
 
         def hold():
             connection = pika.BlockingConnection(self._parameters)
-            with contextlib.suppress(*LOST):  # also where the queue is so new that it cannot answer
+            with contextlib.suppress(*LOST):  # a queue that is very new may not answer yet
                 method, _, body = connection.channel().basic_get(f"drover.task.{actor}")
                 if method:
                     return body, connection.close
@@ -205,18 +211,20 @@ class Client:
                 connection.close()
             return None
 
-        body, die = servers.wait_for(hold, f"a request for {actor}")
+        body, end_agent = servers.wait_for(hold, f"a request for {actor}")
         requests = wire.Requests()
         requests.ParseFromString(body)
-        return requests.requests[0], die
+        return requests.requests[0], end_agent
 
     def begin(self, request):
-        """Says that an agent is at work: should it go on no longer, that is a death."""
-        progress = wire.Progress(job_id=request.job_id, step=request.step, token=request.token, fraction=-1)
+        """Sends Progress for a request; if its lease ends without a reply, that is an expiry."""
+        progress = wire.Progress(
+            job_id=request.job_id, step=request.step, token=request.token, fraction=-1
+        )
         self.publish(f"drover.reply.{request.actor}", "reply", wire.Replies(progress=[progress]))
 
     def reply(self, request, **fields):
-        """Reports a request's success, or what @fields say instead."""
+        """Reports success for a request, or what the fields say instead."""
         reply = wire.StepReply(
             job_id=request.job_id, step=request.step, token=request.token, agent="test"
         )
@@ -227,13 +235,18 @@ class Client:
                 getattr(reply, name).CopyFrom(value)
             else:
                 setattr(reply, name, value)
-        self.publish(f"drover.reply.{request.actor}" if request.actor else "drover.replies", "reply", wire.Replies(replies=[reply]))
+        self.publish(
+            f"drover.reply.{request.actor}" if request.actor else "drover.replies",
+            "reply",
+            wire.Replies(replies=[reply]),
+        )
 
 
 class Listener(threading.Thread):
-    """Gathers what goes through an exchange, or serves a queue, on a connection of its own.
+    """Collects the messages of an exchange, or serves a queue, on a connection of its own.
 
-    @on_message(channel, method, properties, body) runs on this thread and acknowledges."""
+    on_message(channel, method, properties, body) runs on this thread and acknowledges.
+    """
 
     def __init__(self, client, on_message, queue=None, exchange=None, keys=("#",)):
         super().__init__(daemon=True)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole Drover for one test: daemons with configuration files of their own, in a namespace of their own
+"""A complete Drover for one test: daemons with configuration files and a namespace of their own
 
     class Some(cluster.TestCase):           # one RabbitMQ and one Redis for all tests of the class
         def test_it(self):
-            c = self.cluster(agents=2)      # its own vhost and key prefix; gone with the test
+            c = self.cluster(agents=2)      # its own vhost and key prefix; removed after the test
             c.client.submit(wire.submit("job", wire.chain(3)))
             c.client.settled("job")
             c.agents[0].kill()
 
-The test fails, after its own end, where a daemon that was not killed exits with anything but 0, or
-where a sanitizer had something to say.
+At its end the test fails if a daemon that was not killed has exited with another status than 0, or
+if a sanitizer has reported an error.
 """
 
 import atexit
@@ -34,15 +34,18 @@ import wire
 
 STOP_TIMEOUT_S = 60
 CRASHED = 86  # FAILPOINT_CRASHED
-SANITIZER = re.compile(r"ERROR: \w+Sanitizer|runtime error:|SUMMARY: \w+Sanitizer|Assertion .* failed")
+SANITIZER = re.compile(
+    r"ERROR: \w+Sanitizer|runtime error:|SUMMARY: \w+Sanitizer|Assertion .* failed"
+)
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:exitcode=99",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99",
 }
-WRAP = shlex.split(os.environ.get("DROVER_TEST_WRAP", ""))  # such as valgrind with its options
-SLOW = 10 if WRAP else 1  # timeouts take this many times longer
+# a prefix of commands, such as valgrind with its options
+WRAP = shlex.split(os.environ.get("DROVER_TEST_WRAP", ""))
+SLOW = 10 if WRAP else 1  # the factor by which timeouts are longer
 
-_running = set()  # daemons to end with this process
+_running = set()  # daemons that end with this process
 
 
 def _kill_all():
@@ -54,7 +57,7 @@ atexit.register(_kill_all)
 
 
 def libconfig(value, indent=0):
-    """A value as libconfig writes it."""
+    """Returns a value in the syntax of libconfig."""
     pad = "    " * (indent + 1)
     if isinstance(value, bool):
         return str(value).lower()
@@ -70,7 +73,7 @@ def libconfig(value, indent=0):
 
 
 def merged(base, more):
-    """@more over @base, group by group."""
+    """Returns base with the groups and values of more over it."""
     out = dict(base)
     for key, value in (more or {}).items():
         if isinstance(value, dict) and isinstance(out.get(key), dict):
@@ -80,14 +83,16 @@ def merged(base, more):
 
 
 def own_environment():
-    """Without settings of the shell that runs the tests: they would go before those of the test. What a test, or `dev`
-    where a test was killed, reads of a daemon in /proc can be read without being root."""
+    """Returns the environment without settings of Drover, which would override those of the test.
+    The added setting lets tests, and `dev` after a killed test, read /proc of a daemon without root
+    rights."""
     own = {k: v for k, v in os.environ.items() if not (k.startswith("DROVER_") and "__" in k)}
     return {**own, "DROVER_SECURITY__DUMPABLE": "true"}
 
 
 def _lines(settings):
-    """None leaves a setting out; "@include" names a file in the same folder."""
+    """Yields lines of configuration. None leaves a setting out; "@include" names a file in the same
+    folder."""
     for key, value in settings.items():
         if key == "@include" and value is not None:
             yield f'@include "{value}"\n'
@@ -96,7 +101,7 @@ def _lines(settings):
 
 
 class Daemon:
-    """One process of a role. Started again under the same name after its end."""
+    """One process of a role. After its end it can be started again under the same name."""
 
     def __init__(self, role, name, directory, settings, failpoints=None):
         self.role, self.name = role, name
@@ -133,7 +138,7 @@ class Daemon:
         _running.add(self)
 
     def up(self):
-        """Since its last start it has been connected."""
+        """Whether it has been connected since its last start."""
         return len(self.records("bus_up")) > self._ups
 
     def alive(self):
@@ -147,7 +152,7 @@ class Daemon:
         _running.discard(self)
 
     def kill(self):
-        """SIGKILL, as the machine would: no goodbye. Had it ended before, that is noted."""
+        """Sends SIGKILL. If the process had ended before, its exit code is kept."""
         if self._process and self._process.returncode is None:
             self._process.kill()
             self._ended()
@@ -159,7 +164,7 @@ class Daemon:
             self.signal(signal.SIGTERM)
 
     def await_stop(self):
-        """Waits for the end, and notes how it ended."""
+        """Waits for the end, and keeps the exit code."""
         if not self._process or self not in _running:
             return
         try:
@@ -183,14 +188,14 @@ class Daemon:
         return {"DROVER_FAILPOINTS_ALLOW": "1", "DROVER_FAILPOINTS_FILE": str(self._failpoints)}
 
     def fail(self, spec=""):
-        """Sets failpoints, in the place of those before. Its cluster must allow them."""
+        """Sets failpoints, and removes the earlier ones. The cluster must allow failpoints."""
         assert self._can_fail, "cluster(failpoints={})"
         new = self._failpoints.with_suffix(".new")
         new.write_text(spec)
         new.replace(self._failpoints)
 
     def hits(self, point):
-        """How often a failpoint was performed, over all its lives."""
+        """Returns how often a failpoint has acted, over all runs of this daemon."""
         return len(re.findall(rf'"drover.point":"{point}"| point={point} ', self.text()))
 
     def await_hits(self, point, count=1, timeout=60):
@@ -199,7 +204,8 @@ class Daemon:
         )
 
     def await_crash(self, timeout=60):
-        """Until a failpoint has ended it. It can be started again: the failpoints are off."""
+        """Waits until a failpoint has ended the process, and removes all failpoints, so it can be
+        started again."""
         servers.wait_for(lambda: not self.alive(), f"{self.name} to crash", timeout * SLOW)
         self._ended()
         assert self._process.returncode == CRASHED, f"{self.name}: {self._process.returncode}"
@@ -215,7 +221,7 @@ class Daemon:
         return self.log.read_text(errors="replace")
 
     def records(self, event=None):
-        """What it logged, as dicts; only those of one event where that is named."""
+        """Returns its log records as dicts, of all events or of one."""
         out = []
         for line in self.text().splitlines():
             with contextlib.suppress(ValueError):
@@ -225,7 +231,7 @@ class Daemon:
         return out
 
     def complaints(self):
-        """What is wrong with how it ran and ended."""
+        """Returns what is wrong with how the daemon ran and ended."""
         found = [f"{self.name} exited with {code}" for code in self.exit_codes if code != 0]
         text = self.text()
         match = SANITIZER.search(text)
@@ -251,44 +257,46 @@ class Store:
         return self.redis.hgetall(self.partition(job_id) + "job:" + job_id)
 
     def job_at_rest(self, job_id):
-        """job(), once the store knows that all the job had to tell was told: clients hear it a moment before."""
+        """Returns job() once its outbox is empty; clients receive an event a moment before."""
         return servers.wait_for(
-            lambda: (job := self.job(job_id)).get("owes", "0") == "0" and job, f"all of {job_id} to be told")
+            lambda: (job := self.job(job_id)).get("owes", "0") == "0" and job,
+            f"all notifications of {job_id} to be sent",
+        )
 
     def steps(self, job_id):
-        """Index -> the words of the step's record, of all that were touched."""
+        """Returns index -> words of the record, for each step that was touched."""
         return {int(k): v.split() for k, v in self.job(job_id).items() if k.isdigit()}
 
     def progress(self, job_ids):
-        """(open steps, phase) of each job, in one round trip."""
+        """Returns (open steps, phase) of each job, in one round trip."""
         pipeline = self.redis.pipeline(transaction=False)
         for job_id in job_ids:
             pipeline.hmget(self.partition(job_id) + "job:" + job_id, "open", "phase")
         return [(int(steps), phase) for steps, phase in pipeline.execute()]
 
     def history(self, job_id):
-        """Entries as lists of words: seq, time, event, ..."""
+        """Returns the entries as lists of words: seq, time, event, ..."""
         key = self.partition(job_id) + "hist:" + job_id
         return [entry.split() for entry in self.redis.lrange(key, 0, -1)]
 
     def events(self, job_id, event):
-        """What follows the event's name in each entry of one event."""
+        """Returns what follows the event's name in each entry of one event."""
         return [entry[3:] for entry in self.history(job_id) if entry[2] == event]
 
     def keys(self, kinds=""):
         return sorted(self.redis.scan_iter(f"{self.prefix}*{kinds}*", count=1000))
 
     def jobs(self):
-        """Ids of all jobs there are."""
+        """Returns the ids of all jobs."""
         return [key.partition(":job:")[2] for key in self.keys("}:job:")]
 
     def total(self, index):
-        """Members of an index such as due or owed, over all partitions."""
+        """Returns the number of members of an index such as due or owed, over all partitions."""
         names = [f"{self.prefix}{{p{i}}}:{index}" for i in range(self.partitions)]
         return sum(self.redis.zcard(name) for name in names)
 
     def leaders(self):
-        """Partition -> the supervisor that leads it."""
+        """Returns partition -> name of the supervisor that leads it."""
         out = {}
         for i in range(self.partitions):
             value = self.redis.get(f"{self.prefix}{{p{i}}}:leader")
@@ -298,10 +306,10 @@ class Store:
 
 
 class Journal:
-    """What the exec handler's program did: a line where a run begins and one where it ends, and one
-    file for each idempotency key, made by the first run that got there."""
+    """What the program of the exec handler did: a line where a run begins and one where it ends,
+    and one file for each idempotency key, made by the first run that got so far."""
 
-    # Without a single fork: a run is one shell.
+    # It forks nothing: a run is one shell.
     SCRIPT = """\
 say() { echo "$1 $DROVER_IDEMPOTENCY_KEY $DROVER_ATTEMPT" >>"$journal/runs"; }
 journal=$1
@@ -326,15 +334,15 @@ echo "$DROVER_IDEMPOTENCY_KEY"
         return [line.split() for line in (self.directory / "runs").read_text().splitlines()]
 
     def runs(self, what):
-        """(key, attempt) of every line that begins with @what, in their order."""
+        """Returns (key, attempt) of each line that begins with this word, in order."""
         return [(key, int(attempt)) for word, key, attempt in self._lines() if word == what]
 
     def lines(self):
-        """(begin or end, key), in their order."""
+        """Returns (begin or end, key) of each line, in order."""
         return [(word, key) for word, key, _ in self._lines()]
 
     def effects(self):
-        """The keys whose effect is there, whether or not the run that made it came to its end."""
+        """Returns the keys whose effect exists, whether or not the run that made it has ended."""
         return {name.replace("@", "/") for name in os.listdir(self.directory / "effects")}
 
 
@@ -345,8 +353,8 @@ class Cluster:
     def __init__(
         self, rabbit, redis_server, directory, settings=None, actor="demo", failpoints=None
     ):
-        """@settings: role -> what differs; @actor: one that all agents serve; @failpoints: role ->
-        what its daemons begin with; None: they heed none."""
+        """settings: role -> what differs. actor: one that all agents serve. failpoints: role ->
+        those that its daemons start with; None: no daemon allows any."""
         self.rabbit, self.redis, self.actor = rabbit, redis_server, actor
         self.directory = pathlib.Path(directory)
         self.name = f"t{random.SystemRandom().getrandbits(48):012x}"
@@ -423,7 +431,7 @@ class Cluster:
         return self._add("supervisor", self.supervisors, more)
 
     def drover(self, *words):
-        """Runs the command, as a client of this cluster, to its end."""
+        """Runs the command `drover` as a client of this cluster, until it ends."""
         done = subprocess.run(
             [wire.BUILD / "cli" / "drover", *words], text=True, capture_output=True, timeout=120,
             env={**own_environment(), **SANITIZER_OPTIONS, "DROVER_URL": self.url})
@@ -431,14 +439,20 @@ class Cluster:
         return done
 
     def once(self, *options, failpoints=""):
-        """A supervisor's round by hand: its exit status, and the lines that it tells. Its log is by-hand.log."""
-        by_hand = Daemon("supervisor", "by-hand", self.directory, self._settings("supervisor", "by-hand"))
+        """Runs one round of a supervisor; returns its exit status, and the lines that it prints.
+        Its log is by-hand.log."""
+        by_hand = Daemon(
+            "supervisor", "by-hand", self.directory, self._settings("supervisor", "by-hand")
+        )
         environment = {**own_environment(), **SANITIZER_OPTIONS}
         if failpoints:
             environment |= {"DROVER_FAILPOINTS_ALLOW": "1", "DROVER_FAILPOINTS": failpoints}
         with open(by_hand.log, "ab") as log:
             done = subprocess.run(
-                [*WRAP, wire.BUILD / "supervisor" / "drover-supervisor", "--config", by_hand.config, *options],
+                [
+                    *WRAP, wire.BUILD / "supervisor" / "drover-supervisor", "--config",
+                    by_hand.config, *options,
+                ],
                 env=environment,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -459,7 +473,8 @@ class Cluster:
         self.await_ready()
 
     def restore_vhost(self, timeout=60):
-        """To a broker that has lost all it had; until everybody has found it."""
+        """Gives the vhost back to a broker that has lost all data, and waits until all daemons use
+        it."""
         self.rabbit.add_vhost(self.name)
         self.await_ready(timeout)
 
@@ -469,7 +484,7 @@ class Cluster:
             raise AssertionError(f"{dead[0].name} has ended:\n{dead[0].text()[-4000:]}")
 
     def await_ready(self, timeout=60):
-        """Until every daemon that runs consumes, and somebody leads every partition."""
+        """Waits until each running daemon consumes, and each partition has a leader."""
         running = [d for d in self.daemons if d.alive()]
         roles = [d.role for d in running]
         servers.wait_for(lambda: all(d.up() for d in running), "all to be up", timeout * SLOW)
@@ -491,7 +506,7 @@ class Cluster:
             )
 
     def stop(self):
-        """Ends everything as an operator would, and returns what is to complain about."""
+        """Ends all daemons as an operator would, and returns all complaints."""
         for daemon in self.daemons:
             daemon.begin_stop()
         for daemon in self.daemons:
@@ -501,14 +516,14 @@ class Cluster:
             self._vhost.__exit__(None, None, None)
         return [complaint for daemon in self.daemons for complaint in daemon.complaints()]
 
-    # --- what tests ask ---
+    # --- questions of tests ---
 
     def dispatches(self, job_id):
-        """How many requests a job has cost."""
+        """Returns the number of requests that a job has cost."""
         return len(self.store.events(job_id, "dispatched"))
 
     def await_idle(self, timeout=60):
-        """Until no queue of the system holds anything and nothing is due or owed."""
+        """Waits until all queues are empty, nothing is due, and the outbox is empty."""
 
         def idle():
             queues = ["drover.submit", "drover.replies", "drover.control", "drover.expired"]
@@ -518,13 +533,13 @@ class Cluster:
                 and self.store.total("owed") == 0
             )
 
-        servers.wait_for(idle, "all queues to be empty and nothing due or owed", timeout * SLOW)
+        servers.wait_for(idle, "all queues, due and the outboxes to be empty", timeout * SLOW)
 
 
 class TestCase(unittest.TestCase):
-    """A RabbitMQ and a Redis for all tests of the class; clusters that end with their test."""
+    """One RabbitMQ and one Redis for all tests of the class; clusters end with their test."""
 
-    own_servers = False  # true where a test stops them, fills them or sets them up otherwise
+    own_servers = False  # true for tests that stop, fill or reconfigure the servers
     redis_options = ()
 
     @classmethod
@@ -541,7 +556,7 @@ class TestCase(unittest.TestCase):
             server.await_start()
 
     def setUp(self):
-        """Logs and journal stay below the build folder until the test's next run."""
+        """Logs and journal stay in the build folder until the test runs again."""
         self.directory = wire.BUILD / "integration" / self.id().replace("__main__.", "")
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)

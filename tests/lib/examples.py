@@ -4,11 +4,11 @@
     class Some(examples.TestCase):
         def test_it(self):
             agent = self.start_agent("python")          # of the actor "python"
-            code, said = self.submit("node", "job", "hello", "python").end()
+            code, output = self.submit("node", "job", "hello", "python").end()
 
-Nothing is written into the source tree: what the Node programs need is installed below the build
-folder, beside copies of them, because Node looks for modules where the program is. Where that is not
-possible on this machine, the test that asks for it is skipped and says why.
+Nothing is written into the source tree: the modules that the Node programs need are installed in
+the build folder, beside copies of the programs, because Node looks for modules there. If that is
+not possible on a machine the test is skipped, with the reason.
 """
 
 import atexit
@@ -31,12 +31,12 @@ AGENTS = {"python": "agents/echo_agent.py", "node": "agents/echo_agent.mjs"}
 CLIENTS = {"python": "clients/submit.py", "node": "clients/submit.mjs"}
 
 SOURCE = wire.ROOT / "examples"
-NODE_ROOT = wire.BUILD / "node"  # with examples/ and proto/ as in the source tree
+NODE_ROOT = wire.BUILD / "node"  # has examples/ and proto/, like the source tree
 NODE_MIN = 18
-# What npm calls it when there is no registry for it, or none that lets it in.
+# Codes of npm's errors when it has no registry, or none that it may use.
 NO_REGISTRY = re.compile(
-    r"code (ENOTFOUND|EAI_AGAIN|ECONN\w+|ENETUNREACH|EHOSTUNREACH|ETIMEDOUT|ERR_SOCKET_TIMEOUT|EPROTO"
-    r"|ENOTCACHED|CERT_\w+|SELF_SIGNED\w*|UNABLE_TO_\w+|E40[1347]|E5\d\d)"
+    r"code (ENOTFOUND|EAI_AGAIN|ECONN\w+|ENETUNREACH|EHOSTUNREACH|ETIMEDOUT|ERR_SOCKET_TIMEOUT"
+    r"|EPROTO|ENOTCACHED|CERT_\w+|SELF_SIGNED\w*|UNABLE_TO_\w+|E40[1347]|E5\d\d)"
 )
 
 _running = set()
@@ -49,13 +49,13 @@ def _kill_all():
 
 
 def each_language(function):
-    """One test for each: function(self, language)."""
+    """Marks a function(self, language) that becomes one test for each language."""
     function.languages = tuple(AGENTS)
     return function
 
 
 def with_languages(cls):
-    """Puts the tests of each_language() into a class."""
+    """Adds the tests of each_language() to a class."""
     for name, function in list(vars(cls).items()):
         for language in getattr(function, "languages", ()):
             test = lambda self, f=function, l=language: f(self, l)
@@ -67,13 +67,15 @@ def _check_node():
     for tool in ("node", "npm"):
         if not shutil.which(tool):
             raise unittest.SkipTest(f"{tool} is not installed")
-    said = subprocess.run(["node", "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    if int(re.match(r"v(\d+)", said).group(1)) < NODE_MIN:
-        raise unittest.SkipTest(f"node {said.strip()} is older than {NODE_MIN}")
+    version = subprocess.run(
+        ["node", "--version"], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    if int(re.match(r"v(\d+)", version).group(1)) < NODE_MIN:
+        raise unittest.SkipTest(f"node {version.strip()} is older than {NODE_MIN}")
 
 
 def _copy(source, target):
-    """Only what has changed, and at once: another test may be about to run what is there."""
+    """Copies only what has changed, and atomically: another test may be about to run the target."""
     if not os.path.exists(target) or not filecmp.cmp(source, target, shallow=False):
         shutil.copy(source, f"{target}.new")
         os.replace(f"{target}.new", target)
@@ -91,7 +93,7 @@ def _copy_sources():
 
 
 def _install():
-    """npm ci, unless these very modules are there already."""
+    """Runs npm ci, unless exactly these modules are installed."""
     stamp = NODE_ROOT / "installed"
     wanted = hashlib.sha256((SOURCE / "package-lock.json").read_bytes()).hexdigest()
     if stamp.exists() and stamp.read_text() == wanted:
@@ -115,17 +117,18 @@ def _install():
 
 
 def _remembered(function):
-    """Once a process; where it skips a test, it skips the next ones for the same reason."""
-    said = []
+    """Calls the function once a process. If it skips a test, later calls skip for the same
+    reason."""
+    outcomes = []
 
     def call():
-        if not said:
+        if not outcomes:
             try:
-                said.append(function())
+                outcomes.append(function())
             except unittest.SkipTest as reason:
-                said.append(reason)
-        if isinstance(said[0], unittest.SkipTest):
-            raise said[0]
+                outcomes.append(reason)
+        if isinstance(outcomes[0], unittest.SkipTest):
+            raise outcomes[0]
 
     return call
 
@@ -135,27 +138,28 @@ def _prepare_node():
     _check_node()
     NODE_ROOT.mkdir(parents=True, exist_ok=True)
     with open(NODE_ROOT / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # tests run side by side
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests run in parallel
         _copy_sources()
         _install()
 
 
 def node_examples():
-    """The folder of the examples with all that Node needs; skips the test where it cannot be had."""
+    """Returns the folder of the examples with all that Node needs; skips the test if it cannot be
+    had."""
     _prepare_node()
     return NODE_ROOT / "examples"
 
 
 def command(path):
-    """How a program of examples/ is run."""
+    """Returns the command line of a program of examples/."""
     if path.endswith(".mjs"):
         return ["node", str(node_examples() / path)]
     return ["/usr/bin/python3", "-B", str(SOURCE / path)]
 
 
 def with_handler(path, handler, directory):
-    """An agent of examples/ whose run() is @handler instead, as a reader would put his own there;
-    returns how to run it."""
+    """Replaces run() of an agent of examples/ by this handler, as a reader would; returns the
+    command line."""
     text = (SOURCE / path).read_text()
     pattern = r"^def run\(.*?(?=^\S)" if path.endswith(".py") else r"^async function run .*?^}\n"
     text, count = re.subn(pattern, lambda _: handler, text, flags=re.MULTILINE | re.DOTALL)
@@ -164,14 +168,16 @@ def with_handler(path, handler, directory):
 
 
 def with_change(path, old, new, directory):
-    """A program of examples/ in which @old, which is there once, is @new; returns how to run it."""
+    """Replaces old, which must occur once, in a program of examples/ by new; returns the command
+    line."""
     text = (SOURCE / path).read_text()
     assert text.count(old) == 1, f"{path} has {text.count(old)} times {old}"
     return _copy_of(path, text.replace(old, new), directory)
 
 
 def _copy_of(path, text, directory):
-    """In @directory, or beside the modules that Node needs; returns how to run it."""
+    """Puts the program into the directory, or beside the modules that Node needs; returns the
+    command line."""
     if path.endswith(".py"):
         copy = directory / pathlib.Path(path).name
         words = ["/usr/bin/python3", "-B", str(copy)]
@@ -183,7 +189,7 @@ def _copy_of(path, text, directory):
 
 
 class Program:
-    """One process of an example; @words as command() and with_handler() give them."""
+    """One process of an example. words: the command line, from command() or with_handler()."""
 
     def __init__(self, words, url, log):
         self.log = log
@@ -216,7 +222,7 @@ class Program:
         _running.discard(self)
 
     def end(self, timeout=60):
-        """Waits for its end; returns its exit code and all that it said."""
+        """Waits for its end; returns its exit code and its output."""
         try:
             servers.wait_for(lambda: not self.alive(), f"the end of {self._process.args}", timeout)
         finally:
@@ -241,18 +247,18 @@ class TestCase(cluster.TestCase):
         self.programs = 0
 
     def begin(self):
-        """The cluster that the test wants."""
+        """Starts the cluster that the test needs."""
         return self.cluster(agents=0)
 
     def start(self, words):
-        """Runs a program of the examples until it ends, or the test does."""
+        """Runs a program of the examples until it, or the test, ends."""
         self.programs += 1
         program = Program(words, self.url, self.directory / f"program-{self.programs}.log")
         self.addCleanup(program.kill)
         return program
 
     def make_queue(self, actor):
-        """As a scheduler does before it sends the first request to an actor."""
+        """Declares what a scheduler declares before it sends the first request to an actor."""
         queue, arguments = f"drover.task.{actor}", {"x-dead-letter-exchange": "drover.expired"}
 
         def declare(channel):
@@ -264,8 +270,8 @@ class TestCase(cluster.TestCase):
         self.client.call(declare)
 
     def start_agent(self, language, handler=None, queue=True):
-        """One for the actor that is called like its language; it consumes when this returns. @queue: there is its queue,
-        which nobody has made else."""
+        """Starts an agent for the actor named like its language, and returns when it consumes.
+        queue=False: the queue of the actor is not made before."""
         path, directory = AGENTS[language], self.directory
         if handler:
             words = with_handler(path, handler, directory)
@@ -285,7 +291,7 @@ class TestCase(cluster.TestCase):
         return program
 
     def submit(self, language, *words):
-        """Starts a client: job, input, actors; its end says how the job ended."""
+        """Starts a client for: job, input, actors. Its exit code says how the job ended."""
         return self.start([*command(CLIENTS[language]), *words])
 
     def connections(self):
@@ -293,11 +299,11 @@ class TestCase(cluster.TestCase):
         return {line.split()[0] for line in lines if line.split()[1] == self.c.name}
 
     def cut_off(self, others):
-        """The broker closes the one connection that is not among @others."""
+        """Has the broker close the one connection that is not among the others."""
         (connection,) = self.connections() - others
         self.c.rabbit.rabbitmqctl("close_connection", connection, "test")
 
     def results(self, job):
-        """Step -> what it gave."""
+        """Returns step -> result."""
         status = self.client.control(job, query=wire.Query(with_data=True)).status
         return {step.name: step.result.data.decode() for step in status.steps}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents of another make, which know nothing of Drover but what docs/PROTOCOL.md asks of every agent."""
+"""Foreign agents: they do only what docs/PROTOCOL.md asks of every agent."""
 
 import threading
 
@@ -10,24 +10,25 @@ import wire
 
 
 class Agent(threading.Thread):
-    """Serves one actor, one request after the other, and acknowledges when the reply is confirmed.
+    """Serves one actor, one request at a time, and acknowledges when the reply is confirmed.
 
-    @work(request): does it, on this thread; True: it is done, False: nothing is said of it, ever.
-    @progress: says so when it begins."""
+    work(request) does the work on this thread, and returns True if it is done; False: no reply is
+    ever sent. progress: whether the agent sends Progress when it begins.
+    """
 
     def __init__(self, c, actor, work, progress=False):
         super().__init__(daemon=True)
         self._client, self._work, self._progress = c, work, progress
         self._queue = f"drover.task.{actor}"
         self._stopping = threading.Event()
-        self.taken = []  # tokens, in their order
+        self.taken = []  # tokens, in order
         self.start()
 
     def run(self):
         while not self._stopping.is_set():
             try:
                 self._serve()
-            except client.LOST:  # no such queue yet
+            except client.LOST:  # the queue does not exist yet
                 self._stopping.wait(0.05)
 
     def _serve(self):
@@ -50,12 +51,17 @@ class Agent(threading.Thread):
         if self._progress:
             self._say(channel, request.actor, progress=[wire.Progress(**about, fraction=-1)])
         if self._work(request):
-            self._say(channel, request.actor, replies=[wire.StepReply(**about, achieved=request.desired)])
+            self._say(
+                channel, request.actor, replies=[wire.StepReply(**about, achieved=request.desired)]
+            )
 
     @staticmethod
     def _say(channel, actor, **fields):
         body = wire.Replies(**fields).SerializeToString()
-        channel.basic_publish(f"drover.reply.{actor}", "reply", body, pika.BasicProperties(delivery_mode=2), mandatory=True)
+        channel.basic_publish(
+            f"drover.reply.{actor}", "reply", body, pika.BasicProperties(delivery_mode=2),
+            mandatory=True,
+        )
 
     def stop(self):
         self._stopping.set()

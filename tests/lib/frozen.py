@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stops one thread of a process and leaves the others alone
+"""Stops one thread of a process, and no other
 
     with frozen.Thread(pid, "bus-consume"):
         ...
 
-By ptrace, because SIGSTOP stops all of them. The same thread of the test has to begin and end it.
+It uses ptrace, because SIGSTOP stops all threads. The block must begin and end on the same thread
+of the test.
 
-The threads of connections are idle as long as the loop can drive these:
+The threads of connections are idle as long as the loop can drive the connections. This starts a
+daemon whose loop leaves that to the threads:
 
     with frozen.threads_at_work():
-        ... start a daemon whose loop leaves that to them ...
+        ... start the daemon ...
 """
 
 import contextlib
@@ -18,12 +20,13 @@ import os
 import pathlib
 import resource
 
-SMALL_STACK = 4 << 20  # of a first thread; with less than 8 MiB it does not drive connections
+# stack of the first thread; with less than 8 MiB it does not drive connections
+SMALL_STACK = 4 << 20
 
 PTRACE_DETACH = 17
 PTRACE_SEIZE = 0x4206
 PTRACE_INTERRUPT = 0x4207
-WALL = 0x40000000  # of waitpid: threads, too
+WALL = 0x40000000  # for waitpid: include threads
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
@@ -53,7 +56,7 @@ def threads_at_work():
 
 
 class Thread:
-    """Raises PermissionError where this machine lets nobody trace."""
+    """Raises PermissionError on a machine that does not allow tracing."""
 
     def __init__(self, pid, name):
         self._tid = _thread_of(pid, name)
@@ -67,7 +70,8 @@ class Thread:
             raise
 
     def gone(self):
-        """The thread has ended with its process. Until we know, that process does not end for anybody."""
+        """Returns whether the thread has ended with its process, which does not end before this was
+        asked."""
         if not self._gone:
             pid, status = os.waitpid(self._tid, WALL | os.WNOHANG)
             self._gone = pid == self._tid and not os.WIFSTOPPED(status)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test cases that play the agent: actor "hand" is served by the test, request by request."""
+"""Test cases that act as the agent: the test serves the actor "hand", request by request."""
 
 import cluster
 import wire
@@ -16,7 +16,7 @@ def permanent(message, **fields):
 
 
 def step(name, after=(), revert=True, **fields):
-    """A step that is done, and taken back, by hand."""
+    """Returns a step whose forward action and undo the test answers."""
     if revert:
         fields["revert"] = wire.Revert(action=f"undo-{name}") if revert is True else revert
     fields.setdefault("retry", SOON)
@@ -29,16 +29,18 @@ class Case(cluster.TestCase):
         self.seen = []
         return self.c
 
-    def take(self, actor="hand", dies=False):
-        """The next request; its action is noted. @dies: whoever takes it begins, and is not heard of again."""
+    def take(self, actor="hand", expires=False):
+        """Returns the next request, and notes its action. With expires=True an agent begins it, and
+        never answers."""
         request = self.c.client.consume_step(actor)
         self.seen.append(request.action)
-        if dies:
+        if expires:
             self.c.client.begin(request)
         return request
 
     def do(self, *actions, **fields):
-        """Takes one request for each action, in any order, and says yes; returns them in that order."""
+        """Takes one request for each action, in any order, and reports success; returns them in the
+        order of the actions."""
         requests = {}
         for _ in actions:
             request = self.take()
@@ -48,7 +50,7 @@ class Case(cluster.TestCase):
         return [requests[action] for action in actions]
 
     def end(self, job, outcome, n=1):
-        """The n-th end of a job."""
+        """Returns the n-th terminal event of a job."""
         events = self.c.client.until(
             lambda: len(self.c.client.events.get(job, [])) >= n and self.c.client.events[job],
             f"end {n} of {job}",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What daemons say of their health, for tests
+"""The health of daemons, for tests
 
     c = self.cluster(settings=health.settings())    # each daemon listens on a port of its own
     health.await_ready(*c.daemons)
@@ -18,7 +18,7 @@ ROLES = ("scheduler", "agent", "supervisor")
 
 
 def settings(role_settings=None, **health):
-    """Each role serves its health on a port of its own choosing."""
+    """Returns settings by which each daemon serves its health on any free port."""
     mine = {"health": {"listen": f"{servers.HOST}:0", **health}}
     return {role: cluster.merged(mine, (role_settings or {}).get(role)) for role in ROLES}
 
@@ -28,7 +28,7 @@ def port_of(daemon):
 
 
 def ask(daemon, path, method="GET"):
-    """(status, headers, body)"""
+    """Returns (status, headers, body)."""
     connection = http.client.HTTPConnection(servers.HOST, port_of(daemon), timeout=30)
     with contextlib.closing(connection):
         connection.request(method, path)
@@ -37,13 +37,13 @@ def ask(daemon, path, method="GET"):
 
 
 def readiness(daemon):
-    """(status, body) of /readyz"""
+    """Returns (status, body) of /readyz."""
     status, _, body = ask(daemon, "/readyz")
     return status, body
 
 
 def metrics(daemon):
-    """Name -> value; labels are left out."""
+    """Returns name -> value, without labels."""
     found = {}
     for line in ask(daemon, "/metrics")[2].splitlines():
         if not line.startswith("#"):

@@ -25,19 +25,20 @@ import wire
 
 EXAMPLE = wire.ROOT / "examples" / "orders"
 PYTHON = ["/usr/bin/python3", "-B"]
-ACTOR = "payments"  # one that all agents serve
+ACTOR = "payments"  # all agents serve it
 
 sys.path.insert(0, str(EXAMPLE))
 import audit  # noqa: E402
 
 
 def all_ended(states):
-    """@states: state -> how many orders are in it."""
+    """states: state -> number of orders."""
     return not {"placed", "received"} & set(states)
 
 
 class Program:
-    """One of the example's programs as a process, with its log. Started again after its end."""
+    """A program of the example as a process, with its log. After its end it can be started
+    again."""
 
     def __init__(self, directory, name, *arguments):
         self.name, self.log = name, directory / f"{name}.log"
@@ -70,18 +71,18 @@ class Program:
 
 
 class Service(Program):
-    """inventory, payment or shipping; it keeps its port and its book when it is started again."""
+    """inventory, payment or shipping. It keeps its port and its ledger when it is started again."""
 
     def __init__(self, directory, name, *arguments):
         self.port = servers.free_ports(1)[0]
         self.url = f"http://{servers.HOST}:{self.port}"
-        book = directory / f"{name}.db"
-        super().__init__(directory, name, "--port", self.port, "--book", book, *arguments)
+        ledger = directory / f"{name}.db"
+        super().__init__(directory, name, "--port", self.port, "--book", ledger, *arguments)
 
     def read(self):
-        """What it tells: its rows and counters; None while it is not there."""
+        """Returns its rows and counters; None if it is not running."""
         with contextlib.suppress(urllib.error.URLError):
-            return audit.read_book(self.url)
+            return audit.read_ledger(self.url)
         return None
 
     def await_up(self):
@@ -89,11 +90,11 @@ class Service(Program):
 
 
 class World:
-    """The services, started; and the shop, not started."""
+    """The services, running, and the shop, not running."""
 
     def __init__(self, directory, payment=(), breaker=None, without=()):
-        """@payment: more of its command line; @breaker: instead of what the example configures;
-        @without: names of services that are not started."""
+        """payment: further arguments of its command line. breaker: replaces that of the example.
+        without: names of services that are not started."""
         self.directory = directory
         self.database = directory / "shop.db"
         self.services = {
@@ -115,7 +116,7 @@ class World:
                 program.kill()
 
     def _agent_config(self, breaker):
-        """The example's, with the ports that the services have here."""
+        """Returns the configuration of the example, with the ports that the services have here."""
         text = (EXAMPLE / "agent.cfg").read_text()
         for name, service in self.services.items():
             text, n = re.subn(rf"127\.0\.0\.1:{audit.PORTS[name]}\b", service.url[7:], text)
@@ -126,7 +127,7 @@ class World:
         return text
 
     def settings(self):
-        """Of a cluster that runs in the same folder."""
+        """Returns settings for a cluster in the same folder."""
         return {
             "scheduler": {"scheduler": {"workflows": str(wire.ROOT / "workflows")}},
             "agent": {"agent": None, "@include": "services.cfg"},
@@ -135,7 +136,7 @@ class World:
     # --- the shop ---
 
     def place(self, count, *more):
-        """Places orders and returns their ids. @more: options of the command line."""
+        """Places orders and returns their ids. more: options of the command line."""
         command = [*PYTHON, EXAMPLE / "shop.py", "--db", self.database, "place", str(count), *more]
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
 
@@ -145,17 +146,17 @@ class World:
         self.shop.start()
 
     def query(self, sql):
-        """Rows of the shop's database."""
+        """Returns rows of the shop's database."""
         with contextlib.closing(sqlite3.connect(self.database, timeout=30)) as db:
             return db.execute(sql).fetchall()
 
     def states(self, placed=None):
-        """State -> how many orders are in it; @placed: of these alone."""
+        """Returns state -> number of orders; with `placed`: of these orders only."""
         rows = self.query("SELECT id, state FROM orders")
         return dict(collections.Counter(s for i, s in rows if placed is None or i in placed))
 
     def receipts(self):
-        """Code -> how many orders have such a receipt; None: no receipt."""
+        """Returns code -> number of orders with such a receipt; None: without one."""
         return dict(self.query("SELECT receipt, count(*) FROM outbox GROUP BY receipt"))
 
     def await_ended(self, timeout=120):
@@ -166,5 +167,5 @@ class World:
         servers.wait_for(ended, "all orders to end", timeout)
 
     def audit(self):
-        books = {name: service.read() for name, service in self.services.items()}
-        return audit.Audit(audit.read_orders(self.database), books)
+        ledgers = {name: service.read() for name, service in self.services.items()}
+        return audit.Audit(audit.read_orders(self.database), ledgers)

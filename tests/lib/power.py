@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Redis whose power can be cut, or whose replica takes its place
+"""A Redis whose power can be cut, or which a replica replaces
 
-SIGKILL loses nothing that Redis has written: the kernel still has it. Here a preloaded library
-(synced.c) notes how much of the append-only file was on disk after each sync, and a power cut ends
-Redis and cuts the file anywhere between that and its present end.
+SIGKILL loses nothing that Redis has written, because the kernel still has it. Here a preloaded
+library (synced.c) notes how much of the append-only file was on disk after each sync. A power cut
+ends Redis, and cuts the file anywhere between that and its present end.
 
     with power.Redis(options=["--appendfsync", "everysec"]) as redis:
         redis.cut_power(rng)                # bytes that were lost
@@ -23,7 +23,7 @@ RISK_S = 2
 
 
 class Redis(servers.Redis):
-    """@sync_ms: how long a sync takes, at least."""
+    """sync_ms: the least time that a sync takes."""
 
     def __init__(self, directory=None, port=None, options=(), sync_ms=0):
         super().__init__(directory, port, options)
@@ -42,34 +42,35 @@ class Redis(servers.Redis):
         }
 
     def _append_only_file(self):
-        """The one that is written to: the newest increment."""
+        """Returns the file that Redis writes to: the newest increment."""
         return max((self.directory / "appendonlydir").glob("*.incr.aof"),
                    key=lambda path: int(path.name.split(".")[-3]))
 
     def _synced_size(self, path):
-        """As the last sync left it."""
+        """Returns the size that the last sync made sure of."""
         lines = [line.split(" ", 1) for line in self._synced_log.read_text().splitlines()]
         return next((int(size) for size, name in reversed(lines) if name == str(path)), 0)
 
     def written(self):
-        """Bytes of what it was told so far."""
+        """Returns how many bytes Redis has written so far."""
         return self._append_only_file().stat().st_size
 
     def _await_risk(self):
-        """Until something is written and not synced; where nothing is for long, it is not waited for."""
+        """Waits until something is written and not synced, but not for long."""
         path = self._append_only_file()
         deadline = time.monotonic() + RISK_S
         while path.stat().st_size <= self._synced_size(path) and time.monotonic() < deadline:
             pass
 
     def await_synced(self):
-        """Until all that is written now is on disk."""
+        """Waits until all that is written now is on disk."""
         path = self._append_only_file()
         size = path.stat().st_size
         servers.wait_for(lambda: self._synced_size(path) >= size, "a sync")
 
     def cut_power(self, rng):
-        """Ends Redis; what was not synced is lost from a random byte on. Returns (lost, at risk)."""
+        """Ends Redis, and cuts what was not synced from a random byte on. Returns (lost, at
+        risk)."""
         self._await_risk()
         self.kill()
         path = self._append_only_file()
@@ -78,16 +79,18 @@ class Redis(servers.Redis):
         return self._cut(path, rng.randint(synced, size)), size - synced
 
     def come_back(self):
-        """Starts again after a power cut, as OPERATIONS asks for: Redis 7.0 leaves the beginning of a transaction
-        whose end was cut off in its file, and would carry it out at the next start."""
+        """Starts Redis again after a power cut, as OPERATIONS asks for. Redis 7.0 leaves in its
+        file the beginning of a transaction whose end was cut off, and would carry it out at the
+        next start."""
         self.start()
         with redis.Redis(servers.HOST, self.port) as client:
             client.bgrewriteaof()
             servers.wait_for(lambda: not _rewriting(client.info()), "the file to be rewritten")
 
     def lose(self, rng, since, text):
-        """Ends Redis, as if the disk had never synced what was written after the first @since bytes: from
-        a random byte on all is lost, and what was written last of @text for certain. Returns how much."""
+        """Ends Redis as if the disk had synced nothing after the first `since` bytes. Cuts the file
+        from a random byte on, but at least the last occurrence of the text. Returns how many bytes
+        were lost."""
         self.kill()
         path = self._append_only_file()
         last = path.read_bytes().rfind(text.encode(), since)
@@ -106,13 +109,13 @@ def _rewriting(info):
 
 
 def replica_of(primary):
-    """Not started yet. What it says to have, it has written."""
+    """Returns a replica, not started. It has written what it acknowledges."""
     options = ("--appendfsync", "always", "--replicaof", f"{servers.HOST} {primary.port}")
     return servers.Redis(options=options)
 
 
 def await_following(replica):
-    """Until it has all, on disk too."""
+    """Waits until the replica has all data, on disk too."""
 
     def follows():
         info = client.info()
@@ -123,7 +126,7 @@ def await_following(replica):
 
 
 def await_level(replica, primary):
-    """Until it has heard of all that @primary has, which stands still."""
+    """Waits until the replica has received all that the primary has; the primary must be idle."""
 
     def level():
         return of_replica.info()["slave_repl_offset"] == of_primary.info()["master_repl_offset"]
@@ -134,8 +137,8 @@ def await_level(replica, primary):
 
 
 def take_over(replica, primary):
-    """The primary is gone, and the replica stands where it was. What the replica had received and
-    not taken in is gone, too."""
+    """Ends the primary, and starts the replica at its address. What the replica had received and
+    not applied is lost too."""
     primary.kill()
     replica.kill()
     replica.port, replica.options = primary.port, [*primary.options]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""promtool of Prometheus, which judges metrics: the one on PATH, else Debian's, unpacked into the build folder
+"""promtool of Prometheus, which checks metrics: the one on PATH, or Debian's, unpacked in the build
+folder
 
 Installing the package would start a server on the machine.
 """
@@ -15,7 +16,7 @@ FETCH_TIMEOUT_S = 180
 
 
 def _fetch(to, package):
-    """Unpacks promtool from one of Debian's packages. True where that worked."""
+    """Unpacks promtool from one of Debian's packages. Returns whether that worked."""
     with tempfile.TemporaryDirectory(dir=wire.BUILD) as directory:
         unpacked = pathlib.Path(directory) / "unpacked"
         try:
@@ -35,17 +36,19 @@ def _fetch(to, package):
 
 
 def find():
-    """Its path, or None where there is none to be had."""
+    """Returns its path, or None if it cannot be had."""
     on_path = shutil.which("promtool")
     if on_path:
         return on_path
     ours = wire.BUILD / "promtool"
-    # Debian 12 has it in the one, Debian 13 in the other
+    # Debian 12 has it in the first package, Debian 13 in the second.
     there = ours.exists() or _fetch(ours, "prometheus") or _fetch(ours, "promtool")
     return str(ours) if there else None
 
 
 def complaints(program, metrics):
-    """What it says of a page of metrics, "" for nothing."""
-    done = subprocess.run([program, "check", "metrics"], input=metrics, capture_output=True, text=True)
+    """Returns its complaints about a page of metrics, or ""."""
+    done = subprocess.run(
+        [program, "check", "metrics"], input=metrics, capture_output=True, text=True
+    )
     return done.stdout + done.stderr if done.returncode != 0 else ""

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A minimal Debian of another release, and a command in it
 
-    root.py RELEASE [--fresh] -- COMMAND [ARGUMENT...]     as root; such as: root.py trixie -- ./dev demo
+    root.py RELEASE [--fresh] -- COMMAND [ARGUMENT...]      such as: root.py trixie -- ./dev demo
 
-debootstrap makes the root once, in build/roots/RELEASE; --fresh makes it anew. A copy of what git tracks here, as it is
-in the working tree, stands in it as /drover, and the command runs there in mount, pid and host name namespaces of its own: what it starts
-ends with it. The network is that of the machine, as `./dev` installs packages; its servers bind loopback. What the
-command installs and builds stays for the next time.
+Needs root rights. debootstrap makes the root once, in build/roots/RELEASE; --fresh makes it anew.
+The root has a copy of the files that git tracks here, as they are in the working tree, in /drover.
+The command runs there in mount, pid and host name namespaces of its own, so that all processes it
+starts end with it. It uses the network of the machine, as `./dev` installs packages; its servers
+bind loopback. What the command installs and builds is kept for the next time.
 
-Exits as the command does; with 77 and the reason where such a root cannot be made here.
+Exits with the status of the command, or with 77 and the reason if such a root cannot be made here.
 """
 
 import argparse
@@ -23,7 +24,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 ROOTS = SOURCE / "build" / "roots"
 TOOLS = ("debootstrap", "unshare", "chroot", "tar")
 HOSTS = "127.0.0.1 localhost drover-root\n"
-# Of /dev only what a program needs; the devices of the machine are bound, not made.
+# /dev has only what a program needs. The devices are bind mounts of those of the machine.
 ENTER = """\
 mount -t proc proc "$0/proc"
 mount -t tmpfs tmpfs "$0/dev"
@@ -46,7 +47,7 @@ exec chroot "$0" /bin/sh -c 'cd /drover && exec "$@"' sh "$@"
 
 
 def missing():
-    """Why a root cannot be made here; None where it can."""
+    """Returns why a root cannot be made here, or None."""
     absent = [tool for tool in TOOLS if not shutil.which(tool)]
     if absent:
         return f"not installed: {', '.join(absent)}"
@@ -59,13 +60,16 @@ def missing():
 
 
 def make(release):
-    """Return: the root; None where no archive of Debian can be reached, or has no such release."""
+    """Returns the root, or None if no archive of Debian can be reached, or none has this
+    release."""
     root, new = ROOTS / release, ROOTS / f"{release}.new"
     if root.exists():
         return root
     shutil.rmtree(new, ignore_errors=True)
     ROOTS.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(["debootstrap", "--variant=minbase", release, new], capture_output=True, text=True)
+    done = subprocess.run(
+        ["debootstrap", "--variant=minbase", release, new], capture_output=True, text=True
+    )
     if done.returncode != 0:
         print(f"debootstrap: {done.stdout[-2000:]}{done.stderr[-2000:]}", file=sys.stderr)
         return None
@@ -75,16 +79,22 @@ def make(release):
 
 
 def copy_source(root):
-    """What git tracks; what was built there before stays, and is built anew where it has changed."""
+    """Copies what git tracks. Build folders in the root are kept, and meson rebuilds what has
+    changed."""
     target = root / "drover"
     target.mkdir(exist_ok=True)
-    tracked = subprocess.run(["git", "-C", SOURCE, "ls-files", "-z"], capture_output=True, check=True).stdout.split(b"\0")
+    tracked = subprocess.run(
+        ["git", "-C", SOURCE, "ls-files", "-z"], capture_output=True, check=True
+    ).stdout.split(b"\0")
     there = b"\0".join(name for name in tracked if name and (SOURCE / os.fsdecode(name)).exists())
     for entry in target.iterdir():
         if not entry.name.startswith("build"):
             shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
-    pack = subprocess.Popen(["tar", "-C", SOURCE, "--null", "-T", "-", "-cf", "-"], stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE)
+    pack = subprocess.Popen(
+        ["tar", "-C", SOURCE, "--null", "-T", "-", "-cf", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     unpack = subprocess.Popen(["tar", "-C", target, "-xf", "-"], stdin=pack.stdout)
     pack.stdin.write(there)
     pack.stdin.close()
@@ -93,7 +103,8 @@ def copy_source(root):
 
 
 def environment():
-    """Nothing of this machine but how packages are reached, and what a continuous integration says."""
+    """Returns an environment with nothing of this machine but how packages are reached, and what
+    continuous integration sets."""
     kept = ("http_proxy", "https_proxy", "no_proxy", "CI", "DROVER_WERROR")
     return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8",
             **{name: os.environ[name] for name in kept if name in os.environ}}
@@ -101,12 +112,19 @@ def environment():
 
 def run(root, command):
     shutil.copyfile("/etc/resolv.conf", root / "etc/resolv.conf")
-    words = ["unshare", "--mount", "--pid", "--uts", "--fork", "--kill-child", "sh", "-ec", ENTER, root, *command]
-    return subprocess.run(["setpriv", "--pdeathsig", "KILL", *words], stdin=subprocess.DEVNULL, env=environment()).returncode
+    words = [
+        "unshare", "--mount", "--pid", "--uts", "--fork", "--kill-child", "sh", "-ec", ENTER, root,
+        *command,
+    ]
+    return subprocess.run(
+        ["setpriv", "--pdeathsig", "KILL", *words], stdin=subprocess.DEVNULL, env=environment()
+    ).returncode
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("release", metavar="RELEASE")
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("command", metavar="COMMAND", nargs="+")

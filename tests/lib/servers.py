@@ -10,19 +10,20 @@ In a test:
 
 From a shell:
 
-    python3 tests/lib/servers.py run -- command ...     both up, command, both gone
-    python3 tests/lib/servers.py up --dir D             both up, to stay
-    python3 tests/lib/servers.py env --dir D            their variables, for eval
-    python3 tests/lib/servers.py down --dir D [--wipe]
+    python3 tests/lib/servers.py run -- command ...     start both, run the command, end both
+    python3 tests/lib/servers.py up --dir D             start both, and leave them running
+    python3 tests/lib/servers.py env --dir D            print their variables, for eval
+    python3 tests/lib/servers.py down --dir D [--wipe]  stop them
 
-Every server listens on 127.0.0.1 only, on ports of its own, with its data in a folder of its own,
-and knows nothing of servers that run on the machine already. Booting RabbitMQ takes seconds: tests
-that do it no harm take those that the suite shares (see shared()), and each test a vhost.
+Each server listens on 127.0.0.1 only, on ports of its own, with its data in a folder of its own,
+and uses nothing of other servers on the machine. RabbitMQ takes seconds to boot, so tests that do
+it no harm use the servers that the suite shares (see shared()), and each test has a vhost of its
+own.
 
-Whatever ends the test (an exception, SIGTERM, SIGINT), the servers end with it and temporary
+Whatever ends the test (an exception, SIGTERM, SIGINT), the servers end with it, and temporary
 folders are removed.
 
-The command that `run` starts finds the variables that environment() describes.
+The command of `run` gets the variables that environment() describes.
 """
 
 import argparse
@@ -44,13 +45,14 @@ import threading
 import time
 
 HOST = "127.0.0.1"
-RABBITMQ_BIN = pathlib.Path("/usr/lib/rabbitmq/bin")  # not the wrappers in /usr/sbin: they use su
-START_TIMEOUT_S = 120  # a boot takes 5 to 8 s where nothing else runs
+RABBITMQ_BIN = pathlib.Path("/usr/lib/rabbitmq/bin")  # not the wrappers in /usr/sbin, which use su
+START_TIMEOUT_S = 120  # a boot takes 5 to 8 s on an idle machine
 STOP_TIMEOUT_S = 30
 POLL_S = 0.05
-PATIENCE_S = float(os.environ.get("DROVER_TEST_PATIENCE_S", "inf"))  # where much is expected to fail
+# shorter in runs in which much is expected to fail
+PATIENCE_S = float(os.environ.get("DROVER_TEST_PATIENCE_S", "inf"))
 
-_running = []  # servers to end with this process
+_running = []  # servers that end with this process
 
 
 class ServerError(Exception):
@@ -60,13 +62,13 @@ class ServerError(Exception):
 # --- ports, waiting, processes -------------------------------------------------------------------
 
 
-NO_DELIVERY_LIMIT = 10**9  # which every version takes, as none does -1
-PORTS = (20000, 32000)  # below those that the kernel takes for clients
+NO_DELIVERY_LIMIT = 10**9  # accepted by every version, unlike -1
+PORTS = (20000, 32000)  # below the ports that the kernel gives to clients
 _reservations = []  # until this process ends
 
 
 def _bind(candidate, address):
-    """Return: whether nobody else has it."""
+    """Returns whether the address was free."""
     try:
         candidate.bind(address)
     except OSError as error:
@@ -78,7 +80,8 @@ def _bind(candidate, address):
 
 
 def _reserve(port):
-    """Return: whether no other test has it, or will: its server may take a while to listen."""
+    """Reserves a port among tests, because a server may take a while until it listens. Returns
+    whether no other test has reserved it."""
     reservation = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     if not _bind(reservation, f"\0drover-test-port-{port}"):
         return False
@@ -87,7 +90,7 @@ def _reserve(port):
 
 
 def free_ports(count):
-    """Ports that are free now, and that no other test is given as long as this process lives."""
+    """Returns ports that are free now, and that no other test gets while this process exists."""
     found = []
     while len(found) < count:
         port = random.SystemRandom().randrange(*PORTS)
@@ -116,7 +119,8 @@ def _wait_for(condition, what, timeout):
 
 
 def _start_time(pid):
-    """When a process began, in clock ticks since boot, None where it is gone: pids come again."""
+    """Returns when a process began, in clock ticks since boot, or None if it has ended; pids are
+    reused."""
     try:
         fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -130,7 +134,7 @@ def gone(pid):
 
 
 class Process:
-    """A process group that we started, maybe in an earlier run of this program."""
+    """A process group that this program has started, possibly in an earlier run."""
 
     def __init__(self, pid, started, popen=None):
         self.pid = pid
@@ -157,13 +161,15 @@ class Process:
         return self.started is not None and _start_time(self.pid) == self.started
 
     def signal(self, number):
-        """To the whole group: the broker's shell and its virtual machine, or the one server."""
+        """Signals the whole group: the broker's shell and its virtual machine, or the one
+        server."""
         if self.started is not None and (self.alive() or self._popen):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
     def end(self, number, timeout=STOP_TIMEOUT_S):
-        """Sends a signal and waits until the process is gone, with SIGKILL where that takes long."""
+        """Sends a signal, and waits until the process has ended; sends SIGKILL after the
+        timeout."""
         self.signal(number)
         try:
             wait_for(lambda: not self.alive(), f"process {self.pid} to end", timeout)
@@ -177,7 +183,7 @@ class Process:
 
 
 def _close_all():
-    """Ends every server that is still there; nothing interrupts it."""
+    """Ends all servers that still run, without being interrupted."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -190,7 +196,7 @@ def _exit_on_signal(number, _frame):
 
 
 def _watch(server):
-    """Has @server closed when this process ends, by a signal too where the test handles none."""
+    """Closes the server when this process ends, also by a signal if the test handles none."""
     if not _running:
         atexit.unregister(_close_all)
         atexit.register(_close_all)
@@ -203,9 +209,9 @@ def _watch(server):
 
 
 class Server:
-    """What both kinds share: a folder, a port, one main process."""
+    """What both kinds of server share: a folder, a port, one main process."""
 
-    name = ""  # of the kind, also of its folder and log
+    name = ""  # names the kind, its folder and its log
 
     def __init__(self, directory=None, port=None):
         self._temporary = directory is None
@@ -231,19 +237,19 @@ class Server:
         self.close()
 
     def start(self):
-        """Starts and waits until it serves; on the same port and data as before."""
+        """Starts the server and waits until it serves, on the same port and data as before."""
         self.begin()
         self.await_start()
 
     def begin(self):
-        """The first half of start(), to have several servers boot at a time."""
+        """The first half of start(), so that several servers can boot at the same time."""
         self.process = self._spawn()
 
     def await_start(self):
         for left in (2, 1, 0):
             try:
                 _wait_for(self._serves_or_died, f"{self.name}, see {self.log}", START_TIMEOUT_S)
-                self._own_port = False  # whoever knows it comes back to it
+                self._own_port = False  # from now on clients may know the port
                 return
             except ServerError:
                 if left == 0 or not self._own_port or not self._lost_its_port():
@@ -252,17 +258,17 @@ class Server:
                 self.begin()
 
     def _lost_its_port(self):
-        """Whether somebody has taken the port since it was seen to be free."""
+        """Whether another process has taken the port since it was free."""
         return not self.process.alive() and "Address already in use" in self.log_tail()
 
     def stop(self):
-        """Stops as an operator would; data stay."""
+        """Stops the server as an operator would; its data are kept."""
         if self.process:
             self.process.end(signal.SIGTERM)
             self.process = None
 
     def kill(self):
-        """Ends it with SIGKILL; data stay."""
+        """Ends the server with SIGKILL; its data are kept."""
         if self.process:
             self.process.end(signal.SIGKILL)
             self.process = None
@@ -272,14 +278,14 @@ class Server:
         self.start()
 
     def pause(self):
-        """Freezes it: connections stay open and nobody answers, until resume()."""
+        """Stops the process: connections stay open and get no answer until resume()."""
         self.process.signal(signal.SIGSTOP)
 
     def resume(self):
         self.process.signal(signal.SIGCONT)
 
     def close(self):
-        """Ends it for good and removes a temporary folder."""
+        """Ends the server for good, and removes a temporary folder."""
         self.kill()
         if self._temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
@@ -287,7 +293,7 @@ class Server:
             _running.remove(self)
 
     def release(self):
-        """Lets the server outlive this process; state() is what another process needs to end it."""
+        """Lets the server outlive this process; another process needs state() to end it."""
         _running.remove(self)
 
     def state(self):
@@ -298,12 +304,12 @@ class Server:
         }
 
     def adopt(self, state):
-        """Takes over what an earlier process released."""
+        """Takes over a server that an earlier process released."""
         self.port = state["port"]
         self.process = Process(state["pid"], state["started"])
 
     def environment(self):
-        """Variables for a program under test."""
+        """Returns variables for a program under test."""
         raise NotImplementedError
 
     def _spawn(self):
@@ -321,7 +327,7 @@ class Server:
         return "".join(self.log.read_text(errors="replace").splitlines(True)[-20:])
 
     def _ask(self, question, answer):
-        """True where the server answers the first bytes of its protocol."""
+        """Whether the server answers the first bytes of its protocol."""
         try:
             with socket.create_connection((HOST, self.port), timeout=5) as connection:
                 connection.sendall(question)
@@ -334,19 +340,22 @@ class Server:
 
 
 def _check_localhost():
-    """The node is named x@localhost; a machine where that is no loopback address makes it hang."""
+    """The node is named x@localhost, and hangs if that is no loopback address."""
     try:
         address = socket.gethostbyname("localhost")
     except OSError:
         address = "nothing"
     if address != HOST:
-        raise ServerError(f"localhost is {address}: put the line '{HOST} localhost' into /etc/hosts")
+        raise ServerError(
+            f"localhost is {address}: put the line '{HOST} localhost' into /etc/hosts"
+        )
 
 
 class Rabbit(Server):
-    """A RabbitMQ node with a port mapper (epmd) of its own; @conf: more lines of its rabbitmq.conf.
+    """A RabbitMQ node with a port mapper (epmd) of its own. conf: more lines of its rabbitmq.conf.
 
-    With load_definitions among them there is no user but those, and no vhost."""
+    With load_definitions among them it has no other users than those, and no vhost.
+    """
 
     name = "rabbitmq"
     user = "guest"
@@ -361,7 +370,7 @@ class Rabbit(Server):
         self.evaluate_path = self.directory / "evaluate"
 
     def rabbitmqctl(self, *arguments, timeout=60):
-        """Runs rabbitmqctl on this node and returns what it printed; 0.6 s a call."""
+        """Runs rabbitmqctl for this node, and returns its output; takes 0.6 s a call."""
         done = subprocess.run(
             [str(self.ctl_path), "--quiet", *arguments],
             stdin=subprocess.DEVNULL,
@@ -375,8 +384,8 @@ class Rabbit(Server):
         return done.stdout
 
     def _evaluate(self, expression, timeout=60):
-        """Has the node evaluate an Erlang expression that gives ok; 20 ms, where rabbitmqctl boots a
-        virtual machine of its own and takes two seconds of processor time."""
+        """Has the node evaluate an Erlang expression that must give ok. This takes 20 ms;
+        rabbitmqctl boots a virtual machine of its own, and takes two seconds of processor time."""
         done = subprocess.run(
             [str(self.evaluate_path), expression],
             stdin=subprocess.DEVNULL,
@@ -389,7 +398,7 @@ class Rabbit(Server):
             raise ServerError(f"{expression}: {done.stdout}")
 
     def add_vhost(self, name):
-        """In which the user may do everything."""
+        """Makes a vhost in which the user may do everything."""
         self._evaluate(
             f'ok = rabbit_vhost:add(<<"{name}">>, <<"test">>), '
             f'rabbit_auth_backend_internal:set_permissions(<<"{self.user}">>, <<"{name}">>, '
@@ -398,12 +407,13 @@ class Rabbit(Server):
         self._lift_delivery_limit(name)
 
     def _lift_delivery_limit(self, vhost):
-        """From RabbitMQ 4 on a quorum queue gives a message up that was delivered 20 times. Nothing, where there is no
-        such vhost, as with definitions of its own."""
+        """From RabbitMQ 4 on a quorum queue gives up a message that was delivered 20 times. Does
+        nothing if there is no such vhost, as with load_definitions."""
         self._evaluate(
             f'ok = case rabbit_vhost:exists(<<"{vhost}">>) of true -> '
             f'rabbit_policy:set(<<"{vhost}">>, <<"drover">>, <<"^drover[.]">>, '
-            f'[{{<<"delivery-limit">>, {NO_DELIVERY_LIMIT}}}], 0, <<"queues">>, <<"test">>); false -> ok end'
+            f'[{{<<"delivery-limit">>, {NO_DELIVERY_LIMIT}}}], 0, <<"queues">>, <<"test">>); '
+            'false -> ok end'
         )
 
     def await_start(self):
@@ -412,7 +422,7 @@ class Rabbit(Server):
 
     @contextlib.contextmanager
     def vhost(self, name=None):
-        """A fresh vhost for the time of the block."""
+        """Makes a new vhost for the time of the block."""
         name = name or f"test-{random.SystemRandom().getrandbits(48):012x}"
         self.add_vhost(name)
         try:
@@ -422,14 +432,18 @@ class Rabbit(Server):
                 self._evaluate(f'rabbit_vhost:delete(<<"{name}">>, <<"test">>)')
 
     def has_acknowledgements(self, vhost, queue):
-        """Whether the broker has the acknowledgement of all that it has delivered from there.
+        """Whether the broker has the acknowledgements of all that it has delivered from a queue.
 
-        What a quorum queue says of itself is up to five seconds old, so its leader is asked for its state."""
+        What a quorum queue reports is up to five seconds old, so this asks the leader for its
+        state.
+        """
         try:
             self._evaluate(
-                f'{{ok, Q}} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"{vhost}">>, queue, <<"{queue}">>)), '
+                f'Name = rabbit_misc:r(<<"{vhost}">>, queue, <<"{queue}">>), '
+                "{ok, Q} = rabbit_amqqueue:lookup(Name), "
                 "case amqqueue:get_type(Q) of rabbit_quorum_queue -> {ok, {_, 0}, _} = "
-                "ra:leader_query(amqqueue:get_pid(Q), fun rabbit_fifo:query_messages_checked_out/1); "
+                "ra:leader_query(amqqueue:get_pid(Q), "
+                "fun rabbit_fifo:query_messages_checked_out/1); "
                 "_ -> [{_, 0}] = rabbit_amqqueue:info(Q, [messages_unacknowledged]) end, ok"
             )
         except ServerError:
@@ -437,43 +451,54 @@ class Rabbit(Server):
         return True
 
     def await_acknowledged(self, vhost, queue):
-        wait_for(lambda: self.has_acknowledgements(vhost, queue), f"acknowledgements of what {queue} gave")
+        wait_for(
+            lambda: self.has_acknowledgements(vhost, queue),
+            f"acknowledgements of the deliveries of {queue}",
+        )
 
     def wipe(self):
-        """Kills it and removes all it knew: queues, users, vhosts. start() makes a new one."""
+        """Kills the node and removes all its data: queues, users, vhosts. start() makes a new
+        node."""
         self.kill()
         shutil.rmtree(self.directory / "mnesia")
 
     def trace(self, vhost):
-        """Has every message of a vhost published to its exchange amq.rabbitmq.trace, until the node
+        """Has each message of a vhost published to its exchange amq.rabbitmq.trace, until the node
         ends."""
         self._evaluate(f'rabbit_trace:start(<<"{vhost}">>), ok')
 
     @contextlib.contextmanager
     def deaf(self, vhost, name):
-        """Has it read nothing from the connections of that name meanwhile; they stay open."""
+        """During the block the node reads nothing from the connections of that name; they stay
+        open."""
         self._evaluate(
             f"""[_ | _] = [sys:suspend(Pid) || Pid <- rabbit_networking:connections(),
-            [{{vhost, V}}, {{client_properties, P}}] <- [catch rabbit_networking:connection_info(Pid, [vhost, client_properties])],
-            V =:= <<"{vhost}">>, lists:member({{<<"connection_name">>, longstr, <<"{name}">>}}, P)], ok""")
+            [{{vhost, V}}, {{client_properties, P}}] <-
+                [catch rabbit_networking:connection_info(Pid, [vhost, client_properties])],
+            V =:= <<"{vhost}">>,
+            lists:member({{<<"connection_name">>, longstr, <<"{name}">>}}, P)], ok"""
+        )
         try:
             yield
         finally:
             self._evaluate("[catch sys:resume(Pid) || Pid <- rabbit_networking:connections()], ok")
 
     def sync(self):
-        """Has the node write down which quorum queues it has, which it does by itself half a second later or
-        more. One that is not on disk when the node is killed comes back empty, and without a leader
-        until somebody calls an election: who consumes it or publishes to it gets no answer (3.10)."""
+        """Has the node write down now which quorum queues it has; by itself it does so half a second
+        later or more. A queue that is not on disk when the node is killed comes back empty and,
+        until an election is called, without a leader: consumers and publishers get no answer
+        (3.10)."""
         self._evaluate("[ok = dets:sync(Table) || Table <- dets:all()], ok")
 
     def disk_alarm(self, on):
-        """As if the disk were full: likewise."""
+        """Raises or ends a disk alarm, with the same effect as alarm()."""
         self._evaluate(f"rabbit_disk_monitor:set_disk_free_limit({10**18 if on else 10**7})")
 
     def alarm(self, on):
-        """A memory alarm: the node reads nothing more from who publishes."""
-        self._evaluate(f"vm_memory_monitor:set_vm_memory_high_watermark({'1.0e-9' if on else 0.4}), ok")
+        """Raises or ends a memory alarm: the node reads nothing from connections that publish."""
+        self._evaluate(
+            f"vm_memory_monitor:set_vm_memory_high_watermark({'1.0e-9' if on else 0.4}), ok"
+        )
 
     def stop(self):
         super().stop()
@@ -515,11 +540,11 @@ class Rabbit(Server):
             self.epmd = None
 
     def _node_environment(self):
-        """All of it: nothing that the machine's own RabbitMQ is configured with may leak in."""
+        """Returns the complete environment: no setting of the machine's own RabbitMQ may apply."""
         home = self.directory
         loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
         return {
-            "HOME": str(home),  # of the Erlang cookie
+            "HOME": str(home),  # for the Erlang cookie
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
             "ERL_EPMD_ADDRESS": HOST,
@@ -541,7 +566,7 @@ class Rabbit(Server):
 
     def _write_configuration(self):
         (self.directory / "rabbitmq.conf").write_text(
-            # A test must not fail because the disk is rather full or the machine rather small.
+            # A test must not fail because the disk is nearly full, or the machine small.
             "disk_free_limit.absolute = 10MB\n"
             "vm_memory_high_watermark.relative = 0.8\n"
             "log.console = true\nlog.console.level = warning\nlog.file = false\n" + self.conf
@@ -555,9 +580,9 @@ class Rabbit(Server):
         path.chmod(0o700)
 
     def _write_scripts(self, env):
-        """For this test, for programs under test and for people."""
+        """Writes scripts for this test, for programs under test and for people."""
         self._write_script(self.ctl_path, env, f'exec {RABBITMQ_BIN}/rabbitmqctl "$@"\n')
-        # By a name of its own: the node lets in only one of each at a time.
+        # Each call has a node name of its own: the node accepts only one connection for each name.
         self._write_script(self.evaluate_path, env, """\
 answer=$(echo "$1." | erl_call -sname "$RABBITMQ_NODENAME" -h "test-$$" -e)
 [ "$answer" = "{ok, ok}" ] || { echo "$answer"; exit 1; }
@@ -571,7 +596,7 @@ answer=$(echo "$1." | erl_call -sname "$RABBITMQ_NODENAME" -h "test-$$" -e)
         self._write_configuration()
         self._write_scripts(env)
         if not self.epmd:
-            # In the foreground, before the node would start one that outlives it.
+            # In the foreground: otherwise the node would start one that outlives it.
             epmd = ["epmd", "-address", HOST, "-port", self.epmd_port]
             self.epmd = Process.spawn(epmd, self.directory / "epmd.log", env)
             wait_for(self._epmd_listens, "epmd")
@@ -584,7 +609,7 @@ answer=$(echo "$1." | erl_call -sname "$RABBITMQ_NODENAME" -h "test-$$" -e)
         return False
 
     def _serves(self):
-        """The listener comes last at boot; the answer is a method frame (1) on channel 0."""
+        """The listener comes last at boot. It answers with a method frame (1) on channel 0."""
         return self._ask(b"AMQP\x00\x00\x09\x01", b"\x01\x00\x00")
 
 
@@ -592,7 +617,7 @@ answer=$(echo "$1." | erl_call -sname "$RABBITMQ_NODENAME" -h "test-$$" -e)
 
 
 class Redis(Server):
-    """A Redis with an append-only file and no snapshots; @options: more command line options."""
+    """A Redis with an append-only file and no snapshots. options: more command line options."""
 
     name = "redis"
 
@@ -605,27 +630,28 @@ class Redis(Server):
 
     def _spawn(self):
         command = ["redis-server", "--bind", HOST, "--port", self.port, "--dir", self.directory]
-        # A title of its own is written over its environment, by which `dev` finds what is left behind.
+        # Redis writes its process title over its environment, by which `dev` finds servers that
+        # were left behind.
         command += ["--set-proc-title", "no"]
         command += ["--appendonly", "yes", "--save", "", "--daemonize", "no", *self.options]
         return Process.spawn(command, self.log, self._spawn_environment())
 
     def _spawn_environment(self):
-        """None: as this process."""
+        """None: the environment of this process."""
 
     def _serves(self):
-        """Also where nobody gets in without a password."""
+        """A server that asks for a password serves, too."""
         return self._ask(b"PING\r\n", b"+PONG") or self._ask(b"PING\r\n", b"-NOAUTH")
 
 
 # --- servers that several processes share ---
 
-SHARED = "DROVER_TEST_SERVERS"  # names the folder of those that `run` started
+SHARED = "DROVER_TEST_SERVERS"  # names the folder of the servers that `run` has started
 
 
 def shared():
-    """The RabbitMQ and the Redis that `run` started around this program, or None. Not to be stopped,
-    filled or reconfigured: other tests use them at the same time."""
+    """Returns the RabbitMQ and the Redis that `run` has started around this program, or None. A
+    test must not stop, fill or reconfigure them, because other tests use them at the same time."""
     directory = os.environ.get(SHARED)
     servers = {server.name: server for server in _adopt_all(directory) or []} if directory else {}
     return (servers["rabbitmq"], servers["redis"]) if len(servers) == len(KINDS) else None
@@ -637,9 +663,9 @@ KINDS = {"rabbitmq": Rabbit, "redis": Redis}
 
 
 def environment(servers):
-    """What tests find: DROVER_TEST_{AMQP,REDIS}_{HOST,PORT}, the AMQP ..._VHOST, _USER, _PASSWORD,
-    DROVER_TEST_RABBITMQCTL, a rabbitmqctl for that broker, and DROVER_TEST_EVALUATE, which is quicker
-    and has it evaluate an Erlang expression."""
+    """Returns the variables for tests: DROVER_TEST_{AMQP,REDIS}_{HOST,PORT}, the AMQP ..._VHOST,
+    _USER, _PASSWORD, DROVER_TEST_RABBITMQCTL, a rabbitmqctl for that broker, and
+    DROVER_TEST_EVALUATE, which has the broker evaluate an Erlang expression and is quicker."""
     return {key: value for server in servers for key, value in server.environment().items()}
 
 
@@ -651,7 +677,7 @@ def _start_all(servers):
 
 
 def _forward(child):
-    """Passes the signals that end us on to the command; its end is then ours."""
+    """Passes signals that would end this process on to the command, whose end ends this process."""
 
     def handler(number, _frame):
         child.send_signal(number)
@@ -677,8 +703,8 @@ def _run(arguments):
 
 
 def share(directory, servers):
-    """Has them be those that shared() gives to whoever gets the variables returned; each lives in the
-    folder of its name below @directory."""
+    """Makes these servers those that shared() returns in a process with the returned variables.
+    Each has a folder of its name in the directory."""
     _write_state(directory, servers)
     return {**environment(servers), SHARED: str(directory)}
 
@@ -693,7 +719,7 @@ def _write_state(directory, servers):
 
 
 def _adopt_all(directory):
-    """The servers that another process started, or None."""
+    """Returns the servers that another process started, or None."""
     try:
         state = json.loads(_state_path(directory).read_text())
     except FileNotFoundError:

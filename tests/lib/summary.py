@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums what meson's test runs have counted, and closes with "N passed, N failed, N skipped"
+"""Adds up the counts of meson's test runs, and prints "N passed, N failed, N skipped" last
 
     summary.py LOG.json...
 
-Each log is one run. A test that speaks TAP counts with each of its points, any other as one. What
-was to run and did not is a failure: a log that is missing or empty, a plan that was not kept.
+Each log is one run. Each point of a TAP test counts, and each other test counts once. A log that is
+missing or empty, and a TAP plan that was not completed, count as failures.
 """
 
 import json
@@ -31,7 +31,7 @@ class Count:
 
 
 def count_points(stdout):
-    """What a TAP text counts; None where it is none."""
+    """Returns the counts of a TAP text, or None if it is none."""
     plans = PLAN.findall(stdout)
     if not plans:
         return None
@@ -49,7 +49,7 @@ def count_points(stdout):
 
 
 def count_test(test):
-    """What one of meson's records counts: its own verdict, unless there are points."""
+    """Returns the counts of one of meson's records: those of its points, or its own verdict."""
     if test["result"] == "EXPECTEDFAIL":
         return Count(passed=1)
     count = count_points(test.get("stdout") or "")
@@ -65,7 +65,7 @@ def count_test(test):
 
 
 def count_log(path):
-    """What one run counts; prints what did not pass."""
+    """Returns the counts of one run, and prints what did not pass."""
     total = Count()
     try:
         with open(path, encoding="utf-8") as log:

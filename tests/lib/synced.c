@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Preloaded into Redis: notes how much of each file is on disk, and can make the disk a slow one
+ * Preloaded into Redis: notes how much of each file is on disk, and can make syncs slow
  *
- * After each fsync() and fdatasync() a line "size path" goes to the file that SYNCED_LOG names,
- * with the size that the file had before the call. What was written since may be gone after a power
- * cut; see power.py. SYNCED_MS: how long a sync takes, at least.
+ * After each fsync() and fdatasync() it writes a line "size path" to the file that SYNCED_LOG
+ * names, with the size that the file had before the call. What was written later may be lost in a
+ * power cut; see power.py. SYNCED_MS: the least time that a sync takes.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 typedef int sync_fn(int fd);
 
-/* One write() each: Redis syncs on a thread of its own, too. */
+/* One write() for each line, because Redis also syncs on another thread. */
 static void note(long long size, const char *path)
 {
     const char *log = getenv("SYNCED_LOG");
@@ -26,7 +26,7 @@ static void note(long long size, const char *path)
     int fd = log ? open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
 
     if (fd < 0 || write(fd, line, (size_t)len) != len)
-        abort(); /* a test must not go on without */
+        abort(); /* a test must not go on without the log */
     close(fd);
 }
 

@@ -4,8 +4,8 @@
     if __name__ == "__main__":
         tap.main()
 
-Only what ran to its end is "ok"; what was skipped says why. Diagnostics go to stderr, and narrate()
-tells there what a test has measured.
+Only a test that ran to its end is "ok"; a skipped one gives its reason. Diagnostics go to stderr,
+where narrate() prints what a test has measured.
 """
 
 import sys
@@ -19,7 +19,7 @@ def narrate(text):
 
 
 class TapResult(unittest.TestResult):
-    """Prints one line for each case, with its failed subtests below it."""
+    """Prints one line for each case; failed subtests count for their case."""
 
     def __init__(self, out):
         super().__init__()
@@ -61,7 +61,8 @@ class TapResult(unittest.TestResult):
         self._point_of_fixture(test)
 
     def _point_of_fixture(self, test):
-        """setUpModule and setUpClass are no cases, and none will follow them."""
+        """A failure of setUpModule or setUpClass gets a line of its own, because no case
+        follows."""
         if not isinstance(test, unittest.TestCase):
             self._point(test)
             self._verdict, self._note = "ok", ""
@@ -84,12 +85,12 @@ class TapResult(unittest.TestResult):
         self._say(f"1..{self._points}")
 
     def good(self):
-        """Something ran or was skipped for a reason, and nothing failed."""
+        """Whether at least one test ran, or was skipped with a reason, and none failed."""
         return self.wasSuccessful() and self._points > 0
 
 
 def main(module="__main__", argv=None):
-    """Runs all cases of a module, or those that the command line names."""
+    """Runs all cases of a module, or those named on the command line."""
     names = (sys.argv if argv is None else argv)[1:]
     loader = unittest.defaultTestLoader
     where = sys.modules[module]

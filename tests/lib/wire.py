@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drover's messages in Python: wire.Submit, wire.Requests, ..., from proto/drover/v1
 
-The modules are generated into the build folder that DROVER_BUILD names, whenever a .proto is newer.
+The modules are generated into the build folder (DROVER_BUILD) whenever a .proto is newer.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ def _generate():
     out = BUILD / "python"
     out.mkdir(parents=True, exist_ok=True)
     with open(out / "stamp", "a+") as stamp:
-        fcntl.flock(stamp, fcntl.LOCK_EX)  # tests run side by side
+        fcntl.flock(stamp, fcntl.LOCK_EX)  # tests run in parallel
         newest = max(proto.stat().st_mtime for proto in PROTOS)
         if not (out / "drover").is_dir() or os.fstat(stamp.fileno()).st_mtime < newest:
             subprocess.run(
@@ -49,12 +49,12 @@ def step(name, actor="demo", action="noop", after=(), **fields):
 
 
 def chain(length, **fields):
-    """s0 <- s1 <- ...; @fields: of every step."""
+    """Returns steps s0 <- s1 <- ...; the fields are those of each step."""
     return [step(f"s{i}", after=[f"s{i - 1}"] if i else [], **fields) for i in range(length)]
 
 
 def fan(width, **fields):
-    """One, then @width side by side, then one that waits for all of them."""
+    """Returns one step, then `width` parallel steps, then one that waits for all of them."""
     middle = [f"m{i}" for i in range(width)]
     return [
         step("first", **fields),
@@ -68,10 +68,11 @@ def submit(job_id, steps, **fields):
 
 
 def token_id(token):
-    """What a history says of a token: the step and a digest."""
+    """Returns how a history shows a token: the step and a digest."""
     return f"{token.partition('.')[0]}.{hashlib.sha1(token.encode()).hexdigest()[:8]}"
 
 
 def is_reply_exchange(name):
-    """Whether agents publish Replies there: to that of their actor, or, as before, to one for all."""
+    """Whether agents publish Replies there: the exchange of their actor, or the older one for
+    all."""
     return name == "drover.replies" or name.startswith("drover.reply.")

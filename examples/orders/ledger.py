@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the three services share: a book with one row for each effect, and an HTTP server before it
+"""What the three services share: a ledger with one row for each effect, behind an HTTP server
 
     POST /<action>/<order>      header Idempotency-Key; the body is the JSON that drover-agent sends
-    GET /book                   the whole book, and how often the service was called
+    GET /book                   the whole ledger, and how often the service was called
 
-Whoever calls may call again, for he may not have heard the answer: a key that is in the book is
-given the same answer once more, and nothing is written. Rows are only added. Taking something back
-is a row too; it names the key that it undoes, whether that was ever seen or not, and from then on
-that key is refused: an undo may overtake what it undoes.
+A caller that has received no answer calls again. A key that is in the ledger gets the same answer
+again, and nothing is written. Rows are only added. An undo is a row too. It names the key that it
+undoes, and from then on that key is refused, even if it was never seen, because an undo may
+overtake its forward action.
+
+The path /book, the option --book and the table keep an older name.
 """
 
 import argparse
@@ -28,7 +30,7 @@ CREATE TABLE IF NOT EXISTS book (
     order_id TEXT NOT NULL,
     action   TEXT NOT NULL,
     content  TEXT NOT NULL,         -- JSON: what was reserved, charged or sent
-    undoes   TEXT,                  -- the key that this row takes back
+    undoes   TEXT,                  -- the key that this row undoes
     at       REAL NOT NULL          -- unix time
 );
 CREATE INDEX IF NOT EXISTS undone ON book (undoes);
@@ -36,12 +38,12 @@ CREATE INDEX IF NOT EXISTS undone ON book (undoes);
 
 
 class Refused(Exception):
-    """What would be wrong however often it is tried."""
+    """A call that is wrong, however often it is repeated."""
 
     status = 409
 
 
-class Book:
+class Ledger:
     def __init__(self, path):
         self._lock = threading.Lock()
         self._db = sqlite3.connect(path, check_same_thread=False, timeout=30)
@@ -52,7 +54,7 @@ class Book:
         return self._db.execute(f"SELECT * FROM book WHERE {column} = ?", [key]).fetchone()
 
     def write(self, key, order_id, action, content, undoes=None):
-        """Returns (the number of this key's row, whether it was there before)."""
+        """Returns (the number of this key's row, whether it existed before)."""
         content = json.dumps(content, sort_keys=True)
         with self._lock, self._db:
             self._db.execute("BEGIN IMMEDIATE")
@@ -76,18 +78,19 @@ class Book:
 class Service(http.server.BaseHTTPRequestHandler):
     """One call, on a thread of its own. Each of the three services is a subclass."""
 
-    timeout = 30  # seconds for a client to send what it has announced
-    do, undo = None, None  # names of the action and of the one that takes it back
+    timeout = 30  # seconds in which a client must send its request
+    do, undo = None, None  # names of the action and of its undo
 
     def content(self, document):
-        """What goes into the book, from the JSON that came; KeyError where that lacks something."""
+        """Returns the content of the row, from the JSON; raises KeyError if something is missing
+        there."""
         raise NotImplementedError
 
     def respond(self, action, order_id, key, document):
-        """Does the work. Return: status, body and headers of the answer; None to give none."""
+        """Does the work. Returns status, body and headers of the answer, or None for no answer."""
         undoes = document["forward_key"] if action == self.undo else None
         content = {} if undoes else self.content(document)
-        number, repeated = self.server.book.write(key, order_id, action, content, undoes)
+        number, repeated = self.server.ledger.write(key, order_id, action, content, undoes)
         if repeated:
             self.server.count("repeated")
         return 200, {action: number, **content}, {}
@@ -116,7 +119,7 @@ class Service(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         if self.path == "/book":
-            self.answer(200, {**self.server.counts(), "rows": self.server.book.rows()})
+            self.answer(200, {**self.server.counts(), "rows": self.server.ledger.rows()})
         else:
             self.answer(404, {"error": f"no such page: {self.path}"})
 
@@ -136,16 +139,16 @@ class Service(http.server.BaseHTTPRequestHandler):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = False  # a stop waits for the calls that are under way
+    daemon_threads = False  # a stop waits for the calls in progress
     request_queue_size = 128
 
     def __init__(self, service, options):
         super().__init__((options.address, options.port), service)
-        self.options, self.book = options, Book(options.book)
+        self.options, self.ledger = options, Ledger(options.ledger)
         self._counts, self._lock = collections.Counter(calls=0, repeated=0), threading.Lock()
 
     def count(self, what):
-        """Returns how many there are of it now."""
+        """Counts one, and returns the count."""
         with self._lock:
             self._counts[what] += 1
             return self._counts[what]
@@ -159,16 +162,19 @@ def parser(name, port, description):
     options = argparse.ArgumentParser(prog=f"{name}.py", description=description)
     options.add_argument("--address", default="127.0.0.1", help="to listen on (%(default)s)")
     options.add_argument("--port", type=int, default=port, help="0: any that is free (%(default)s)")
-    options.add_argument("--book", default=f"{name}.db", help="SQLite file (%(default)s)")
+    options.add_argument(
+        "--book", dest="ledger", default=f"{name}.db", help="SQLite file (%(default)s)"
+    )
     return options
 
 
 def serve(service, options):
-    """Serves until SIGTERM or SIGINT; then answers the calls it has accepted. A handler that raised
-    an exception would interrupt the main thread while it hands a call on, and close that call."""
+    """Serves until SIGTERM or SIGINT, then answers the calls that it has accepted. A signal handler
+    that raised an exception would interrupt the main thread while it accepts a call, and close that
+    call."""
     with Server(service, options) as server:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
         host, port = server.server_address[:2]
-        print(f"{sys.argv[0]}: http://{host}:{port}, book in {options.book}", flush=True)
+        print(f"{sys.argv[0]}: http://{host}:{port}, ledger in {options.ledger}", flush=True)
         server.serve_forever()
