@@ -263,7 +263,7 @@ int bulk(const struct steering *steering)
     if (code == CLI_OK)
         tell_end(&b);
     if (r)
-        code = session_complain(s, r);
+        code = cli_session_problem(s, r);
     else if (code == CLI_OK && b.refused > 0)
         code = CLI_CONFLICT;
     bulk_deinit(&b);

@@ -36,6 +36,27 @@ int cli_problem(int error, const struct problem *problem)
     return CLI_ERROR;
 }
 
+int cli_session_problem(const struct session *s, int error)
+{
+    switch (error) {
+    case SESSION_E_UNREACHABLE:
+        cli_complain("%s", session_why(s));
+        return CLI_UNREACHABLE;
+    case SESSION_E_TIMEOUT:
+        cli_complain("%s", session_why(s));
+        return CLI_TIMED_OUT;
+    case SESSION_E_INTERRUPTED:
+        cli_complain("interrupted");
+        return CLI_INTERRUPTED;
+    case SESSION_E_TOO_LARGE:
+        cli_complain("%s", session_why(s));
+        return CLI_ERROR;
+    default:
+        cli_complain("%s", strerror(-error));
+        return CLI_ERROR;
+    }
+}
+
 bool cli_color(const struct args *args, FILE *to)
 {
     return view_color_wanted(terminal_is(to), args->no_color, getenv("NO_COLOR"), getenv("TERM"));

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "cli/command.h"
+#include "client/session.h"
 
 /* Exit codes; manual.c has their descriptions. */
 enum cli_exit {
@@ -25,8 +26,6 @@ enum cli_exit {
     CLI_TIMED_OUT = 124,   /* as of timeout(1) */
     CLI_INTERRUPTED = 130, /* as of a shell: 128 + SIGINT */
 };
-
-#define CLI_RETRY_LATER_MS 1000 /* pause after an answer RETRY_LATER */
 
 /* The commands. Return: the exit code. */
 int cli_submit(const struct args *args);
@@ -66,6 +65,9 @@ void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)))
 /* Complains of @problem, or of the negative errno @error if no problem was recorded. Return: the
  * exit code. */
 int cli_problem(int error, const struct problem *problem);
+
+/* Complains of what session_ask() or session_wait() has returned. Return: the exit code. */
+int cli_session_problem(const struct session *s, int error);
 
 /* Return: the exit code for the outcome of a job. */
 int cli_outcome(Drover__V1__Outcome outcome);

@@ -104,7 +104,7 @@ static int broker_connect(const struct args *args, struct session **out)
     if (r == 0)
         r = config_find(args, &config, &problem);
     if (r == 0)
-        r = session_new(out, config);
+        r = session_new(out, config, "drover-cli");
     return r ? cli_problem(r, &problem) : CLI_OK;
 }
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "cli/command.h"
-#include "cli/session.h"
+#include "client/session.h"
 
 #define CONNECT_ANSWER_MS 30000 /* how long a command waits for an answer without --timeout */
 

@@ -66,7 +66,7 @@ int control_ask(struct session *s, const Drover__V1__Control *m, int64_t deadlin
         if (r || answer->answer->code != DROVER__V1__ANSWER_CODE__ANSWER_CODE_RETRY_LATER)
             return r;
         wire_free(answer);
-        r = session_wait(s, clock_monotonic_ms() + CLI_RETRY_LATER_MS);
+        r = session_wait(s, clock_monotonic_ms() + SESSION_RETRY_LATER_MS);
         if (r)
             return r;
     }
@@ -95,7 +95,7 @@ int control_leave(const struct session *s, int error, const char *job, bool seen
         cli_complain("detached; job %s still runs, see: drover get %s", job, job);
         return CLI_INTERRUPTED;
     }
-    return session_complain(s, error);
+    return cli_session_problem(s, error);
 }
 
 int control_exit(const Drover__V1__Answer *answer)

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "base/id.h"
-#include "cli/session.h"
+#include "client/session.h"
 
 /**
  * control_init() - set job, command id, time and sender of a Control

@@ -378,7 +378,7 @@ static int finish(struct follow *f, int64_t deadline)
     int r = f->args->data ? get_status(f->session, f->job, true, deadline, &answer) : 0;
 
     if (r)
-        return session_complain(f->session, r);
+        return cli_session_problem(f->session, r);
     if (answer.answer && answer.answer->status) {
         wire_free(&f->current);
         f->current = answer;
@@ -470,7 +470,7 @@ static int submit_it(struct follow *f, struct session *s, Drover__V1__Submit *jo
     if (r) {
         cli_complain("job %s is not known to be recorded; its id makes it safe to run again",
                      job->job_id);
-        return session_complain(s, r);
+        return cli_session_problem(s, r);
     }
     r = submit_exit(receipt.receipt);
     f->hears = job->events == DROVER__V1__EVENTS__EVENTS_STEP_REPLY &&

@@ -127,7 +127,7 @@ int cli_get(const struct args *args)
         return r;
     r = get_status(s, args->operands[0], args->data, deadline, &answer);
     if (r)
-        return session_complain(s, r);
+        return cli_session_problem(s, r);
     r = control_exit(answer.answer);
     if (r == CLI_OK && answer.answer->status)
         print(answer.answer->status, args);

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "cli/session.h"
+#include "client/session.h"
 
 /**
  * get_status() - ask until all steps are read

@@ -186,7 +186,7 @@ static int list(struct list *l, int64_t deadline)
 
         r = list_page(l->session, l->args, l->next,
                       left < WIRE_LIST_MAX ? (uint32_t)left : WIRE_LIST_MAX, deadline, &answer);
-        r = r ? session_complain(l->session, r) : control_exit(answer.answer);
+        r = r ? cli_session_problem(l->session, r) : control_exit(answer.answer);
         if (r == CLI_OK && !list_knows_needs(l->args, answer.answer))
             r = CLI_ERROR;
         if (r)

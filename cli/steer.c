@@ -158,7 +158,7 @@ static int carry_out_one(struct steering *steering)
         return r;
     r = look_and_ask(s, steering, deadline, &answer);
     if (r)
-        return session_complain(s, r);
+        return cli_session_problem(s, r);
     r = control_exit(answer.answer);
     if (r == CLI_OK || args->output == OUTPUT_JSON || args->output == OUTPUT_JSONL)
         steer_print(steering, answer.answer);

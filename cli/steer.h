@@ -7,7 +7,7 @@
 #pragma once
 
 #include "cli/command.h"
-#include "cli/session.h"
+#include "client/session.h"
 
 /* A command, with what its message points to. */
 struct steering {

@@ -34,7 +34,7 @@ int submit_job(struct session *s, const Drover__V1__Submit *job, int64_t deadlin
         if (receipt->receipt->code != DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER)
             return 0;
         wire_free(receipt);
-        r = session_wait(s, clock_monotonic_ms() + CLI_RETRY_LATER_MS);
+        r = session_wait(s, clock_monotonic_ms() + SESSION_RETRY_LATER_MS);
         if (r)
             return r;
     }
@@ -95,7 +95,7 @@ static int submit_all(struct session *s, const struct jobs *jobs, const struct a
         if (r) {
             cli_complain("job %s is not known to be recorded; its id makes it safe to submit again",
                          jobs->items[i]->job_id);
-            return session_complain(s, r);
+            return cli_session_problem(s, r);
         }
         print_receipt(receipt.receipt, args->output);
         if (exit_code == CLI_OK)

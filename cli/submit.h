@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "cli/session.h"
+#include "client/session.h"
 
 /**
  * submit_job() - submit and wait for a final receipt

@@ -155,7 +155,7 @@ static const struct session_queue *queue_of(const struct why *why, const char *a
     return NULL;
 }
 
-/* Return: as session_look(). */
+/* Return: as session_inspect(). */
 static int look_at_actor(struct why *why, const char *actor)
 {
     char name[SESSION_QUEUE_MAX + 1];
@@ -169,14 +169,14 @@ static int look_at_actor(struct why *why, const char *actor)
     l = &more[why->n_looked];
     l->actor = actor;
     snprintf(name, sizeof(name), "drover.task.%s", actor);
-    r = session_look(why->session, name, why->deadline, &l->queue);
+    r = session_inspect(why->session, name, why->deadline, &l->queue);
     why->n_looked += r == 0;
     return r;
 }
 
 static int look_at_queues(struct why *why)
 {
-    int r = session_look(why->session, "drover.replies", why->deadline, &why->replies);
+    int r = session_inspect(why->session, "drover.replies", why->deadline, &why->replies);
 
     for (size_t i = 0; i < why->job->n_steps && r == 0; i++) {
         const Drover__V1__StepStatus *step = why->job->steps[i];
@@ -638,7 +638,7 @@ static void say_schedulers(struct why *why, const struct session_queue *control)
                                  ? "the schedulers are not consuming"
                                  : "the schedulers consume, and do not answer: is the store up?");
     buf_printf(&why->sentence, "; waiting: %" PRIu32 " in `drover.control`", control->messages);
-    if (session_look(why->session, "drover.replies", why->deadline, &why->replies) == 0)
+    if (session_inspect(why->session, "drover.replies", why->deadline, &why->replies) == 0)
         buf_printf(&why->sentence, ", %" PRIu32 " in `drover.replies`", why->replies.messages);
     print(why);
 }
@@ -656,7 +656,7 @@ static int explain(struct why *why)
     if (r == 0 && !view_has_ended(why->job) && !why->args->from_store)
         r = look_at_queues(why);
     if (r)
-        return session_complain(why->session, r);
+        return cli_session_problem(why->session, r);
     if (anybody_alone(why))
         read_history(why);
     why->code = say_job(why->job, &why->sentence);
@@ -671,17 +671,17 @@ static int ask_store(struct why *why, struct wire_message *answer)
 {
     int r = get_status(why->session, why->args->operands[0], false, why->deadline, answer);
 
-    return r ? session_complain(why->session, r) : control_exit(answer->answer);
+    return r ? cli_session_problem(why->session, r) : control_exit(answer->answer);
 }
 
 /* Asks the schedulers, or reports what is wrong with them. Return: the exit code. */
 static int ask_schedulers(struct why *why, struct wire_message *answer)
 {
     struct session_queue control;
-    int r = session_look(why->session, "drover.control", why->deadline, &control);
+    int r = session_inspect(why->session, "drover.control", why->deadline, &control);
 
     if (r)
-        return session_complain(why->session, r);
+        return cli_session_problem(why->session, r);
     if (control.consumers == 0) {
         say_schedulers(why, &control);
         return CLI_UNREACHABLE;
@@ -691,7 +691,7 @@ static int ask_schedulers(struct why *why, struct wire_message *answer)
         why->deadline = SESSION_FOREVER; /* an inspection has a time limit of its own */
         say_schedulers(why, &control);
     }
-    return r ? session_complain(why->session, r) : control_exit(answer->answer);
+    return r ? cli_session_problem(why->session, r) : control_exit(answer->answer);
 }
 
 static int ask(struct why *why, struct wire_message *answer)

@@ -101,7 +101,7 @@ static int ask(struct session *s, Drover__V1__ListWorkflows *query, int64_t dead
     m.command_case = DROVER__V1__CONTROL__COMMAND_LIST_WORKFLOWS;
     m.list_workflows = query;
     r = control_ask(s, &m, deadline, answer);
-    return r ? session_complain(s, r) : control_exit(answer->answer);
+    return r ? cli_session_problem(s, r) : control_exit(answer->answer);
 }
 
 static void add_row(struct table *t, const Drover__V1__WorkflowInfo *info)

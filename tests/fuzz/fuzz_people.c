@@ -84,8 +84,8 @@ static void try_receipt(struct bytes body)
 
 /* ---- commands ---- */
 
-/* Replaces cli/session.c, cli/connect.c and cli/terminal.c: each question is answered by a line of
- * the input, and there is no answer after the last one. */
+/* Replaces client/session.c, cli/connect.c and cli/terminal.c: each question is answered by a line
+ * of the input, and there is no answer after the last one. */
 struct session {
     struct bytes lines;
 };
@@ -105,7 +105,7 @@ int64_t cli_deadline(const struct args *args, int64_t default_ms)
     return SESSION_FOREVER;
 }
 
-int session_new(struct session **out, struct config *config)
+int session_new(struct session **out, struct config *config, const char *name)
 {
     return SESSION_E_UNREACHABLE;
 }
@@ -137,7 +137,8 @@ int session_wait(struct session *s, int64_t deadline)
 }
 
 /* A line "messages consumers". */
-int session_look(struct session *s, const char *queue, int64_t deadline, struct session_queue *out)
+int session_inspect(struct session *s, const char *queue, int64_t deadline,
+                    struct session_queue *out)
 {
     CLEANUP(free) char *line = fuzz_text(fuzz_until(&s->lines, '\n'));
 
@@ -151,12 +152,6 @@ int session_look(struct session *s, const char *queue, int64_t deadline, struct 
 const char *session_why(const struct session *s)
 {
     return "nobody answers";
-}
-
-int session_complain(const struct session *s, int error)
-{
-    cli_complain("%s", session_why(s));
-    return CLI_UNREACHABLE;
 }
 
 bool terminal_is(FILE *to)

@@ -5,10 +5,11 @@
     layering.py [ROOT]
 
 Base uses libc, libmd and uthash. The model adds base, jansson and protobuf-c, and is pure: no file
-descriptor, clock or log. Io may use any library. In a role's folder, the machine is as pure as the
-model, but may log; *_io.c, main.c, handler_*.c and the files used only by these drive it, and may
-use everything but another role. The command line has no machine. Indirect includes need no check:
-every header in between is checked by its own layer.
+descriptor, clock or log. Io may use any library. The client library adds io. In a role's folder,
+the machine is as pure as the model, but may log; *_io.c, main.c, handler_*.c and the files used only
+by these drive it, and may use everything but another role and the client library. The command line
+has no machine, and is the only role that may use the client library. Indirect includes need no
+check: every header in between is checked by its own layer.
 """
 
 import os
@@ -68,7 +69,7 @@ def includes(text):
 def layer_of(path):
     """(layer, role) of a project file by its path; (None, None) for one that has no layer."""
     parts = path.split("/")
-    if parts[0] == "common" and len(parts) > 2 and parts[1] in ("base", "model", "io"):
+    if parts[0] == "common" and len(parts) > 2 and parts[1] in ("base", "model", "io", "client"):
         return parts[1], None
     if parts[0] in ROLES and len(parts) > 1:
         driver = parts[0] == "cli" or DRIVER.fullmatch(parts[-1])
@@ -95,7 +96,7 @@ def libc(target):
 
 def outside_allowed(layer, target):
     """May @layer include @target, which is no file of the project?"""
-    if layer in ("io", "driver"):
+    if layer in ("io", "client", "driver"):
         return True
     if layer == "base":
         return libc(target) or target in ("sha1.h", "sha2.h", "uthash.h")
@@ -109,13 +110,15 @@ def inside_allowed(layer, role, path):
     other, other_role = layer_of(path)
     if other_role:
         return other_role == role and (layer == "driver" or other == "machine")
+    if other == "client":
+        return layer == "client" or role == "cli"
     if other == "io":
-        return layer in ("io", "driver")
+        return layer in ("io", "client", "driver")
     if other == "model":
         return layer != "base"
     if other == "base":
         return path not in BASE_BARRED.get(layer, ())
-    return layer in ("io", "driver")
+    return layer in ("io", "client", "driver")
 
 
 def check_file(root, path):

@@ -57,7 +57,15 @@ class Layering(unittest.TestCase):
     def test_io(self):
         self.allows("common/io/x.c", "<uv.h>", "<time.h>", '"base/log.h"', '"model/wire.h"')
         self.allows("common/io/x.c", '"io/bus/bus.h"', '"drover/v1/task.pb-c.h"', '"generated.h"')
-        self.refuses("common/io/x.c", '"agent/agent.h"', '"../../agent/agent.h"')
+        self.refuses("common/io/x.c", '"agent/agent.h"', '"../../agent/agent.h"', '"client/y.h"')
+
+    def test_client(self):
+        self.allows("common/client/x.c", "<uv.h>", "<time.h>", '"base/clock.h"', '"model/wire.h"')
+        self.allows("common/client/x.c", '"io/bus/bus.h"', '"client/y.h"', '"generated.h"')
+        self.refuses("common/client/x.c", '"cli/cli.h"', '"agent/agent.h"', '"../../cli/cli.h"')
+        self.allows("cli/main.c", '"client/y.h"')
+        for path in ("agent/main.c", "scheduler/scheduler_io.c", "scheduler/scheduler.c"):
+            self.refuses(path, '"client/y.h"', '"../common/client/y.h"')
 
     def test_machine(self):
         for path in ("scheduler/scheduler.c", "scheduler/on_reply.c", "scheduler/state.h"):

@@ -2,9 +2,9 @@
 /*
  * Session: one question at a time over a bus, on a loop of its own
  *
- * See cli/session.h.
+ * See client/session.h. Called by the other files of common/client, and by clients.
  */
-#include "cli/session.h"
+#include "client/session.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -17,8 +17,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
-#include "cli/cli.h"
-#include "cli/reader.h"
+#include "client/reader.h"
 #include "io/daemon/driver.h"
 
 #define NOT_FOUND "404 NOT_FOUND"
@@ -52,9 +51,9 @@ struct session {
     bool answered;
 
     /* the inspection in progress */
-    char looking[SESSION_QUEUE_MAX + 1]; /* name of the queue, which the bus keeps */
+    char inspecting[SESSION_QUEUE_MAX + 1]; /* name of the queue, which the bus keeps */
     struct session_queue queue;
-    bool looked;
+    bool inspected;
 };
 
 static void set_why(struct session *s, const char *format, ...)
@@ -198,7 +197,7 @@ static bool is_answered(const struct session *s)
     return s->answered || s->error;
 }
 
-static bool is_told(const struct session *s)
+static bool has_event(const struct session *s)
 {
     return s->event;
 }
@@ -316,39 +315,40 @@ int session_ask(struct session *s, const struct session_question *question, int6
 
 int session_wait(struct session *s, int64_t deadline)
 {
-    run_until(s, is_told, deadline);
+    run_until(s, has_event, deadline);
     s->event = false;
     return s->interrupted ? SESSION_E_INTERRUPTED : 0;
 }
 
 /* ---- inspecting queues ---- */
 
-static void on_look(void *ctx, uint32_t messages, uint32_t consumers)
+static void on_inspected(void *ctx, uint32_t messages, uint32_t consumers)
 {
     struct session *s = ctx;
 
     s->queue = (struct session_queue){.messages = messages, .consumers = consumers};
-    s->looked = true;
+    s->inspected = true;
 }
 
-static bool is_looked(const struct session *s)
+static bool is_inspected(const struct session *s)
 {
-    return s->looked || s->error;
+    return s->inspected || s->error;
 }
 
-int session_look(struct session *s, const char *queue, int64_t deadline, struct session_queue *out)
+int session_inspect(struct session *s, const char *queue, int64_t deadline,
+                    struct session_queue *out)
 {
     int r = wait_up(s, deadline);
 
     if (r)
         return r;
-    s->looked = false;
-    snprintf(s->looking, sizeof(s->looking), "%s", queue);
-    bus_inspect(s->bus, s->looking, on_look, s);
-    run_until(s, is_looked, earlier(deadline, clock_monotonic_ms() + CONNECT_MS));
+    s->inspected = false;
+    snprintf(s->inspecting, sizeof(s->inspecting), "%s", queue);
+    bus_inspect(s->bus, s->inspecting, on_inspected, s);
+    run_until(s, is_inspected, earlier(deadline, clock_monotonic_ms() + CONNECT_MS));
     if (s->interrupted)
         return SESSION_E_INTERRUPTED;
-    if (!s->looked) {
+    if (!s->inspected) {
         set_why(s, "the broker does not say what is in %s", queue);
         return SESSION_E_UNREACHABLE;
     }
@@ -358,7 +358,7 @@ int session_look(struct session *s, const char *queue, int64_t deadline, struct 
 
 /* ---- start and stop ---- */
 
-static int bus_start(struct session *s)
+static int bus_start(struct session *s, const char *name)
 {
     static const struct bus_callbacks callbacks = {
         .on_up = on_up,
@@ -367,7 +367,7 @@ static int bus_start(struct session *s)
         .on_delivery = on_delivery,
         .on_outcome = on_outcome,
     };
-    struct bus_config config = driver_bus_config(s->config, "drover-cli");
+    struct bus_config config = driver_bus_config(s->config, name);
 
     config.declare = false;
     config.identify = true;
@@ -405,7 +405,7 @@ static int session_alloc(struct session **out)
     return 0;
 }
 
-int session_new(struct session **out, struct config *config)
+int session_new(struct session **out, struct config *config, const char *name)
 {
     CLEANUP(session_free) struct session *s = NULL;
     int r = session_alloc(&s);
@@ -419,7 +419,7 @@ int session_new(struct session **out, struct config *config)
     if (r == 0)
         r = rng_seed_system(&s->rng);
     if (r == 0)
-        r = bus_start(s);
+        r = bus_start(s, name);
     if (r)
         return r;
     *out = take(s);
@@ -470,25 +470,4 @@ struct session *session_free(struct session *s)
 const char *session_why(const struct session *s)
 {
     return s->why;
-}
-
-int session_complain(const struct session *s, int error)
-{
-    switch (error) {
-    case SESSION_E_UNREACHABLE:
-        cli_complain("%s", s->why);
-        return CLI_UNREACHABLE;
-    case SESSION_E_TIMEOUT:
-        cli_complain("%s", s->why);
-        return CLI_TIMED_OUT;
-    case SESSION_E_INTERRUPTED:
-        cli_complain("interrupted");
-        return CLI_INTERRUPTED;
-    case SESSION_E_TOO_LARGE:
-        cli_complain("%s", s->why);
-        return CLI_ERROR;
-    default:
-        cli_complain("%s", strerror(-error));
-        return CLI_ERROR;
-    }
 }

@@ -2,10 +2,14 @@
 /*
  * Session: questions to schedulers, one at a time, over one bus; or to the store
  *
+ * What a client of Drover needs is in common/client, and a session is what all of it works with. A
+ * client is one process with one thread: it runs from top to bottom and waits in session_ask().
+ * Nothing in common/client prints: a function returns what went wrong, and session_why() the cause.
+ *
  * Answers come by direct reply-to and are matched by correlation id, a new one for each question. A
  * question that gets no answer is sent again, also after its connection was lost: every message of
  * proto/ may be repeated. The functions wait by running the loop of the session; SIGINT and SIGTERM
- * end any wait. Called by all commands that ask.
+ * end any wait.
  */
 #pragma once
 
@@ -26,6 +30,7 @@ enum {
 };
 
 #define SESSION_FOREVER INT64_MAX
+#define SESSION_RETRY_LATER_MS 1000 /* pause after an answer or a receipt RETRY_LATER */
 
 struct session_question {
     const char *exchange;
@@ -34,12 +39,17 @@ struct session_question {
     enum wire_type answer; /* type of the answer */
 };
 
-/* Begins to connect to the broker of @config, which the session then owns, also if it fails.
- * Return: 0 or -errno. */
-int session_new(struct session **out, struct config *config);
+/**
+ * session_new() - begin to connect to the broker of @config
+ * @config: the session then owns it, also if it fails
+ * @name:   of the client, as RabbitMQ shows its connection; valid as long as the session
+ *
+ * Return: 0 or -errno.
+ */
+int session_new(struct session **out, struct config *config, const char *name);
 
-/* The same, but questions are answered from the store of @config. Only Query, History and ListJobs
- * may be asked. */
+/* As session_new(), but questions are answered from the store of @config. Only Query, History and
+ * ListJobs may be asked. */
 int session_new_from_store(struct session **out, struct config *config);
 
 /* Closes the connection, waiting two seconds at most. Accepts NULL. Return: NULL. */
@@ -66,18 +76,17 @@ int session_ask(struct session *s, const struct session_question *question, int6
  */
 int session_wait(struct session *s, int64_t deadline);
 
+#define SESSION_QUEUE_MAX 255 /* bytes of the name of a queue */
+
 /* The result of an inspection; all zero if there is no such queue. */
 struct session_queue {
     uint32_t messages; /* ready messages */
     uint32_t consumers;
 };
 
-/* Inspects a queue. @queue: at most SESSION_QUEUE_MAX bytes. Return: as session_ask(). */
-#define SESSION_QUEUE_MAX 255
-int session_look(struct session *s, const char *queue, int64_t deadline, struct session_queue *out);
+/* Inspects a queue. Return: as session_ask(). */
+int session_inspect(struct session *s, const char *queue, int64_t deadline,
+                    struct session_queue *out);
 
 /* Return: the last error, one line for a person. */
 const char *session_why(const struct session *s);
-
-/* Complains of a SESSION_E_... or -errno. Return: the exit code. */
-int session_complain(const struct session *s, int error);

@@ -2,9 +2,9 @@
 /*
  * Reader: answers Query, History and ListJobs from the store, on a loop of its own
  *
- * See cli/reader.h.
+ * See client/reader.h. Called by session.c, for a session of session_new_from_store().
  */
-#include "cli/reader.h"
+#include "client/reader.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include <uv.h>
 
 #include "base/clock.h"
-#include "cli/session.h"
+#include "client/session.h"
 #include "io/daemon/driver.h"
 #include "io/store/store.h"
 #include "model/history.h"
