@@ -14,11 +14,11 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/connect.h"
-#include "cli/control.h"
-#include "cli/list.h"
+#include "cli/list_filter.h"
 #include "cli/steer.h"
 #include "cli/terminal.h"
 #include "cli/view.h"
+#include "client/control.h"
 #include "model/json.h"
 
 #define RPS_DEFAULT 50
@@ -38,6 +38,7 @@ struct bulk {
     const struct steering *steering;
     const struct args *args;
     struct session *session;
+    struct list_filter filter;
     int64_t began;    /* of the first command; monotonic ms */
     int64_t deadline; /* of all commands; for each answer there are CONNECT_ANSWER_MS at most */
     bool progress;    /* standard error is a terminal */
@@ -48,6 +49,7 @@ struct bulk {
 
 static void bulk_deinit(struct bulk *b)
 {
+    list_filter_deinit(&b->filter);
     for (size_t i = 0; i < b->n_refusals; i++) {
         free(b->refusals[i].reason);
         buf_deinit(&b->refusals[i].ids);
@@ -232,11 +234,13 @@ static int take_all(struct bulk *b, int *code)
     do {
         CLEANUP(wire_free) struct wire_message answer = {0};
 
-        r = list_page(b->session, b->args, next, page_size(b), answer_by(b), &answer);
+        b->filter.question.after = next;
+        b->filter.question.limit = page_size(b);
+        r = control_list_jobs(b->session, &b->filter.question, answer_by(b), &answer);
         if (r)
             return r;
-        *code = control_exit(answer.answer);
-        if (*code == CLI_OK && !list_knows_needs(b->args, answer.answer)) {
+        *code = cli_answer_exit(answer.answer);
+        if (*code == CLI_OK && !list_filter_applied(b->args, answer.answer)) {
             *code = CLI_ERROR;
             return 0;
         }
@@ -259,6 +263,7 @@ int bulk(const struct steering *steering)
     if (r)
         return r;
     b.session = s;
+    list_filter_init(&b.filter, b.args);
     r = take_all(&b, &code);
     if (code == CLI_OK)
         tell_end(&b);

@@ -69,8 +69,16 @@ int cli_problem(int error, const struct problem *problem);
 /* Complains of what session_ask() or session_wait() has returned. Return: the exit code. */
 int cli_session_problem(const struct session *s, int error);
 
+/* For a command that stops following @job because session_ask() or session_wait() has returned
+ * @error. Complains; if @seen, a status has shown that the job has not ended, and the complaint
+ * says so. Return: the exit code. */
+int cli_stop_following(const struct session *s, int error, const char *job, bool seen);
+
+/* Complains unless the code of the answer is DONE or UNCHANGED. Return: the exit code. */
+int cli_answer_exit(const Drover__V1__Answer *answer);
+
 /* Return: the exit code for the outcome of a job. */
-int cli_outcome(Drover__V1__Outcome outcome);
+int cli_outcome_exit(Drover__V1__Outcome outcome);
 
 /* Whether output to @to is coloured: it is a terminal with colours, and the user wants them. */
 bool cli_color(const struct args *args, FILE *to);

@@ -17,12 +17,12 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/connect.h"
-#include "cli/control.h"
 #include "cli/get.h"
 #include "cli/job.h"
 #include "cli/submit.h"
 #include "cli/terminal.h"
 #include "cli/view.h"
+#include "client/control.h"
 #include "model/json.h"
 
 #define POLL_MIN_MS 250  /* between two questions while something changes */
@@ -386,7 +386,7 @@ static int finish(struct follow *f, int64_t deadline)
     }
     put_end(f, &out);
     fputs(buf_str(&out), stdout);
-    return cli_outcome(status_of(f)->outcome);
+    return cli_outcome_exit(status_of(f)->outcome);
 }
 
 /* Stops following; the job goes on. If the job is known to exist, a broker that cannot be reached
@@ -395,7 +395,7 @@ static int leave(const struct follow *f, int error)
 {
     if (f->there && error == SESSION_E_UNREACHABLE)
         error = SESSION_E_TIMEOUT;
-    return control_leave(f->session, error, f->job, f->there);
+    return cli_stop_following(f->session, error, f->job, f->there);
 }
 
 /* Whether asking again may help; not if the broker was never reached or refuses this user. */
@@ -440,7 +440,7 @@ static int follow(struct follow *f, int64_t deadline)
         if (r && (!temporary(f, r) || now >= deadline))
             return leave(f, r);
         if (r == 0 && !status_of(f))
-            return control_exit(f->current.answer);
+            return cli_answer_exit(f->current.answer);
         if (f->live && status_of(f))
             draw(f);
         if (r == 0 && ended(status_of(f)))

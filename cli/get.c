@@ -14,8 +14,8 @@
 
 #include "cli/cli.h"
 #include "cli/connect.h"
-#include "cli/control.h"
 #include "cli/view.h"
+#include "client/control.h"
 #include "model/json.h"
 
 /* Steps of a page with data: this many of the largest results and errors, and the input, which is
@@ -128,7 +128,7 @@ int cli_get(const struct args *args)
     r = get_status(s, args->operands[0], args->data, deadline, &answer);
     if (r)
         return cli_session_problem(s, r);
-    r = control_exit(answer.answer);
+    r = cli_answer_exit(answer.answer);
     if (r == CLI_OK && answer.answer->status)
         print(answer.answer->status, args);
     return r;

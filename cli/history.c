@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/connect.h"
-#include "cli/control.h"
 #include "cli/view.h"
+#include "client/control.h"
 #include "model/json.h"
 
 #define POLL_MS 500
@@ -22,19 +22,6 @@ struct history {
     uint64_t shown;
     bool ended;
 };
-
-static int ask_page(const struct history *h, int64_t deadline, struct wire_message *answer)
-{
-    Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
-    Drover__V1__History query = DROVER__V1__HISTORY__INIT;
-    char id[ID_TOKEN_LEN + 1];
-
-    control_init(&m, h->args->operands[0], id);
-    query.from_seq = h->next;
-    m.command_case = DROVER__V1__CONTROL__COMMAND_HISTORY;
-    m.history = &query;
-    return control_ask(h->session, &m, deadline, answer);
-}
 
 static void put_line(const Drover__V1__HistoryEntry *e, struct buf *out)
 {
@@ -74,11 +61,11 @@ static void show(struct history *h, const Drover__V1__HistoryEntry *e)
 static int show_page(struct history *h, int64_t deadline, size_t *n)
 {
     CLEANUP(wire_free) struct wire_message answer = {0};
-    int r = ask_page(h, deadline, &answer);
+    int r = control_history(h->session, h->args->operands[0], h->next, deadline, &answer);
 
     if (r)
-        return control_leave(h->session, r, h->args->operands[0], h->shown > 0 && !h->ended);
-    r = control_exit(answer.answer);
+        return cli_stop_following(h->session, r, h->args->operands[0], h->shown > 0 && !h->ended);
+    r = cli_answer_exit(answer.answer);
     if (r)
         return r;
     if (h->shown == 0 && answer.answer->history_first > 1)
@@ -107,7 +94,7 @@ static int history(struct history *h, int64_t deadline)
                 ? SESSION_E_TIMEOUT
                 : session_wait(h->session, clock_monotonic_ms() + POLL_MS);
         if (r)
-            return control_leave(h->session, r, h->args->operands[0], true);
+            return cli_stop_following(h->session, r, h->args->operands[0], true);
     }
 }
 

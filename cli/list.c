@@ -2,19 +2,18 @@
 /*
  * List: asks for pages of jobs and prints them (command list)
  *
- * See cli/list.h.
+ * Called by commands.c.
  */
-#include "cli/list.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/connect.h"
-#include "cli/control.h"
 #include "cli/group.h"
+#include "cli/list_filter.h"
 #include "cli/view.h"
+#include "client/control.h"
 #include "model/json.h"
 
 #define LIMIT_DEFAULT 50
@@ -23,61 +22,11 @@ struct list {
     const struct args *args;
     struct session *session;
     struct table table;
+    struct list_filter filter;
     struct groups *groups; /* of --group; NULL if jobs are shown, not counted */
     uint64_t shown;
     char next[WIRE_CURSOR_MAX + 1]; /* cursor of the next page; "" if there is none */
 };
-
-/* ---- asking ---- */
-
-int list_page(struct session *s, const struct args *args, const char *after, uint32_t limit,
-              int64_t deadline, struct wire_message *answer)
-{
-    Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
-    Drover__V1__ListJobs query = DROVER__V1__LIST_JOBS__INIT;
-    Drover__V1__Label labels[WIRE_LABELS_MAX], *pointers[WIRE_LABELS_MAX];
-    CLEANUP(buf_deinit) struct buf names = {0};
-    char id[ID_TOKEN_LEN + 1];
-
-    control_init(&m, "", id);
-    query.phase = args->phase;
-    query.workflow = (char *)(args->workflow ? args->workflow : "");
-    query.since = args->since;
-    query.before = args->before;
-    query.limit = limit;
-    query.needs = args->needs || !args->group ? args->needs : DROVER__V1__NEED__NEED_ATTENTION;
-    query.error_class = (char *)(args->error_class ? args->error_class : "");
-    query.actor = (char *)(args->actor ? args->actor : "");
-    query.after = (char *)after;
-    query.labels = pointers;
-    for (size_t i = 0; i < args->n_labels; i++) { /* all first, because the buf moves as it grows */
-        buf_append(&names, args->labels[i], strcspn(args->labels[i], "="));
-        buf_putc(&names, '\0');
-    }
-    for (size_t i = 0, at = 0; i < args->n_labels; i++) {
-        drover__v1__label__init(&labels[i]);
-        labels[i].name = (char *)buf_str(&names) + at;
-        at += strlen(labels[i].name) + 1;
-        labels[i].value = strchr(args->labels[i], '=') + 1;
-        pointers[query.n_labels++] = &labels[i];
-    }
-    m.command_case = DROVER__V1__CONTROL__COMMAND_LIST_JOBS;
-    m.list_jobs = &query;
-    return control_ask(s, &m, deadline, answer);
-}
-
-bool list_knows_needs(const struct args *args, const Drover__V1__Answer *answer)
-{
-    bool asked = args->needs || args->error_class || args->actor || args->group;
-
-    for (size_t i = 0; asked && i < answer->n_jobs; i++) {
-        if (answer->jobs[i]->attention)
-            continue;
-        cli_complain("the schedulers are too old to know what needs attention: upgrade them first");
-        return false;
-    }
-    return true;
-}
 
 /* ---- output ---- */
 
@@ -184,10 +133,11 @@ static int list(struct list *l, int64_t deadline)
         CLEANUP(wire_free) struct wire_message answer = {0};
         uint64_t left = limit - l->shown;
 
-        r = list_page(l->session, l->args, l->next,
-                      left < WIRE_LIST_MAX ? (uint32_t)left : WIRE_LIST_MAX, deadline, &answer);
-        r = r ? cli_session_problem(l->session, r) : control_exit(answer.answer);
-        if (r == CLI_OK && !list_knows_needs(l->args, answer.answer))
+        l->filter.question.after = l->next;
+        l->filter.question.limit = left < WIRE_LIST_MAX ? (uint32_t)left : WIRE_LIST_MAX;
+        r = control_list_jobs(l->session, &l->filter.question, deadline, &answer);
+        r = r ? cli_session_problem(l->session, r) : cli_answer_exit(answer.answer);
+        if (r == CLI_OK && !list_filter_applied(l->args, answer.answer))
             r = CLI_ERROR;
         if (r)
             break;
@@ -210,8 +160,10 @@ int cli_list(const struct args *args)
     if (r)
         return r;
     l.session = s;
+    list_filter_init(&l.filter, args);
     add_titles(&l.table);
     r = list(&l, cli_deadline(args, CONNECT_ANSWER_MS));
     table_deinit(&l.table);
+    list_filter_deinit(&l.filter);
     return r;
 }

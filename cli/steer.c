@@ -13,9 +13,9 @@
 
 #include "cli/cli.h"
 #include "cli/connect.h"
-#include "cli/control.h"
 #include "cli/job.h"
 #include "cli/view.h"
+#include "client/control.h"
 #include "io/config/workflow_file.h"
 #include "model/json.h"
 
@@ -80,7 +80,7 @@ static int look_again(struct session *s, const struct args *args, const Drover__
 {
     CLEANUP(wire_free) struct wire_message now = {0};
     const char *why;
-    int r = control_look(s, seen->job_id, deadline, &now);
+    int r = control_query(s, seen->job_id, deadline, &now);
 
     if (r)
         return r;
@@ -120,7 +120,7 @@ static int look_and_ask(struct session *s, const struct steering *steering, int6
                         struct wire_message *answer)
 {
     CLEANUP(wire_free) struct wire_message seen = {0};
-    int r = control_look(s, steering->args->operands[0], deadline, &seen);
+    int r = control_query(s, steering->args->operands[0], deadline, &seen);
 
     if (r)
         return r;
@@ -159,7 +159,7 @@ static int carry_out_one(struct steering *steering)
     r = look_and_ask(s, steering, deadline, &answer);
     if (r)
         return cli_session_problem(s, r);
-    r = control_exit(answer.answer);
+    r = cli_answer_exit(answer.answer);
     if (r == CLI_OK || args->output == OUTPUT_JSON || args->output == OUTPUT_JSONL)
         steer_print(steering, answer.answer);
     return r;

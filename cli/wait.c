@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/connect.h"
-#include "cli/control.h"
 #include "cli/view.h"
+#include "client/control.h"
 #include "model/json.h"
 
 #define POLL_MIN_MS 100
@@ -52,7 +52,7 @@ static int wait_for(struct session *s, const char *job, int64_t deadline,
     *seen = false;
     for (;;) {
         int64_t now = clock_monotonic_ms(), limit = now + LOOK_MS;
-        int r = control_look(s, job, limit < deadline ? limit : deadline, answer);
+        int r = control_query(s, job, limit < deadline ? limit : deadline, answer);
 
         if (r == 0 && ended(answer))
             return 0;
@@ -78,12 +78,12 @@ static int wait_one(struct session *s, const char *job, const struct args *args,
     int r = wait_for(s, job, deadline, &answer, &seen);
 
     if (r)
-        return control_leave(s, r, job, seen);
-    r = control_exit(answer.answer);
+        return cli_stop_following(s, r, job, seen);
+    r = cli_answer_exit(answer.answer);
     if (r || !answer.answer->status)
         return r;
     print(answer.answer->status, args);
-    return cli_outcome(answer.answer->status->outcome);
+    return cli_outcome_exit(answer.answer->status->outcome);
 }
 
 int cli_wait(const struct args *args)

@@ -15,9 +15,9 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/connect.h"
-#include "cli/control.h"
 #include "cli/get.h"
 #include "cli/view.h"
+#include "client/control.h"
 
 #define NAMES_SHOWN 3   /* of the steps that a step waits for; of the others the number */
 #define OVERDUE_MS 5000 /* a supervisor that runs has acted by then */
@@ -189,19 +189,6 @@ static int look_at_queues(struct why *why)
 
 /* ---- since when no agent has answered ---- */
 
-static int ask_history(struct why *why, uint64_t from, struct wire_message *answer)
-{
-    Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
-    Drover__V1__History query = DROVER__V1__HISTORY__INIT;
-    char id[ID_TOKEN_LEN + 1];
-
-    control_init(&m, why->job->job_id, id);
-    query.from_seq = from;
-    m.command_case = DROVER__V1__CONTROL__COMMAND_HISTORY;
-    m.history = &query;
-    return control_ask(why->session, &m, why->deadline, answer);
-}
-
 static void take_entry(struct why *why, const Drover__V1__HistoryEntry *e)
 {
     for (size_t i = 0; *e->step && i < why->job->n_steps; i++) {
@@ -227,7 +214,7 @@ static void read_history(struct why *why)
     do {
         CLEANUP(wire_free) struct wire_message answer = {0};
 
-        if (ask_history(why, from, &answer))
+        if (control_history(why->session, why->job->job_id, from, why->deadline, &answer))
             return;
         n = answer.answer->n_history;
         for (size_t i = 0; i < n; i++)
@@ -671,7 +658,7 @@ static int ask_store(struct why *why, struct wire_message *answer)
 {
     int r = get_status(why->session, why->args->operands[0], false, why->deadline, answer);
 
-    return r ? cli_session_problem(why->session, r) : control_exit(answer->answer);
+    return r ? cli_session_problem(why->session, r) : cli_answer_exit(answer->answer);
 }
 
 /* Asks the schedulers, or reports what is wrong with them. Return: the exit code. */
@@ -691,7 +678,7 @@ static int ask_schedulers(struct why *why, struct wire_message *answer)
         why->deadline = SESSION_FOREVER; /* an inspection has a time limit of its own */
         say_schedulers(why, &control);
     }
-    return r ? cli_session_problem(why->session, r) : control_exit(answer->answer);
+    return r ? cli_session_problem(why->session, r) : cli_answer_exit(answer->answer);
 }
 
 static int ask(struct why *why, struct wire_message *answer)

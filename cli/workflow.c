@@ -12,8 +12,8 @@
 
 #include "cli/cli.h"
 #include "cli/connect.h"
-#include "cli/control.h"
 #include "cli/view.h"
+#include "client/control.h"
 #include "io/config/workflow_file.h"
 #include "model/json.h"
 #include "model/workflow.h"
@@ -93,15 +93,9 @@ int cli_workflow_validate(const struct args *args)
 static int ask(struct session *s, Drover__V1__ListWorkflows *query, int64_t deadline,
                struct wire_message *answer)
 {
-    Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
-    char id[ID_TOKEN_LEN + 1];
-    int r;
+    int r = control_list_workflows(s, query, deadline, answer);
 
-    control_init(&m, "", id);
-    m.command_case = DROVER__V1__CONTROL__COMMAND_LIST_WORKFLOWS;
-    m.list_workflows = query;
-    r = control_ask(s, &m, deadline, answer);
-    return r ? cli_session_problem(s, r) : control_exit(answer->answer);
+    return r ? cli_session_problem(s, r) : cli_answer_exit(answer->answer);
 }
 
 static void add_row(struct table *t, const Drover__V1__WorkflowInfo *info)

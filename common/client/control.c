@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Controls: sends commands and queries, and reads the codes of their answers
+ * Controls: makes commands and questions, and sends them
  *
- * See cli/control.h.
+ * See client/control.h. Called by job_status.c, wait.c and clients.
  */
-#include "cli/control.h"
+#include "client/control.h"
 
 #include <limits.h>
 #include <pwd.h>
@@ -14,8 +14,6 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "cli/cli.h"
-#include "cli/view.h"
 
 /* Return: the sender of commands, for people: user@host. */
 static char *sender(void)
@@ -72,55 +70,58 @@ int control_ask(struct session *s, const Drover__V1__Control *m, int64_t deadlin
     }
 }
 
-int control_look(struct session *s, const char *job, int64_t deadline, struct wire_message *answer)
+/* Gives a new Control one command or question. */
+static void begin(Drover__V1__Control *m, const char *job, char id[ID_TOKEN_LEN + 1],
+                  Drover__V1__Control__CommandCase command)
 {
-    Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
+    drover__v1__control__init(m);
+    control_init(m, job, id);
+    m->command_case = command;
+}
+
+int control_query(struct session *s, const char *job, int64_t deadline, struct wire_message *answer)
+{
+    Drover__V1__Control m;
     Drover__V1__Query query = DROVER__V1__QUERY__INIT;
     char id[ID_TOKEN_LEN + 1];
 
-    control_init(&m, job, id);
+    begin(&m, job, id, DROVER__V1__CONTROL__COMMAND_QUERY);
     query.max_steps = 1;
-    m.command_case = DROVER__V1__CONTROL__COMMAND_QUERY;
     m.query = &query;
     return control_ask(s, &m, deadline, answer);
 }
 
-int control_leave(const struct session *s, int error, const char *job, bool seen)
+int control_history(struct session *s, const char *job, uint64_t from, int64_t deadline,
+                    struct wire_message *answer)
 {
-    if (seen && error == SESSION_E_TIMEOUT) {
-        cli_complain("timed out; job %s has not ended, see: drover get %s", job, job);
-        return CLI_TIMED_OUT;
-    }
-    if (seen && error == SESSION_E_INTERRUPTED) {
-        cli_complain("detached; job %s still runs, see: drover get %s", job, job);
-        return CLI_INTERRUPTED;
-    }
-    return cli_session_problem(s, error);
+    Drover__V1__Control m;
+    Drover__V1__History history = DROVER__V1__HISTORY__INIT;
+    char id[ID_TOKEN_LEN + 1];
+
+    begin(&m, job, id, DROVER__V1__CONTROL__COMMAND_HISTORY);
+    history.from_seq = from;
+    m.history = &history;
+    return control_ask(s, &m, deadline, answer);
 }
 
-int control_exit(const Drover__V1__Answer *answer)
+int control_list_jobs(struct session *s, const Drover__V1__ListJobs *question, int64_t deadline,
+                      struct wire_message *answer)
 {
-    CLEANUP(buf_deinit) struct buf reason = {0}, job = {0};
+    Drover__V1__Control m;
+    char id[ID_TOKEN_LEN + 1];
 
-    view_text(&reason, answer->reason, 0);
-    view_text(&job, answer->job_id, 0);
-    switch (answer->code) {
-    case DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE:
-    case DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNCHANGED:
-        return CLI_OK;
-    case DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB:
-        cli_complain("there is no job %s", buf_str(&job));
-        return CLI_NOT_FOUND;
-    case DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_WORKFLOW:
-        cli_complain("%s", buf_str(&reason));
-        return CLI_NOT_FOUND;
-    case DROVER__V1__ANSWER_CODE__ANSWER_CODE_WRONG_STATE:
-    case DROVER__V1__ANSWER_CODE__ANSWER_CODE_SUPERSEDED:
-        cli_complain("refused: %s", buf_str(&reason));
-        return CLI_CONFLICT;
-    default:
-        cli_complain("%s: %s", view_word(&drover__v1__answer_code__descriptor, (int)answer->code),
-                     buf_str(&reason));
-        return CLI_ERROR;
-    }
+    begin(&m, "", id, DROVER__V1__CONTROL__COMMAND_LIST_JOBS);
+    m.list_jobs = (Drover__V1__ListJobs *)question;
+    return control_ask(s, &m, deadline, answer);
+}
+
+int control_list_workflows(struct session *s, const Drover__V1__ListWorkflows *question,
+                           int64_t deadline, struct wire_message *answer)
+{
+    Drover__V1__Control m;
+    char id[ID_TOKEN_LEN + 1];
+
+    begin(&m, "", id, DROVER__V1__CONTROL__COMMAND_LIST_WORKFLOWS);
+    m.list_workflows = (Drover__V1__ListWorkflows *)question;
+    return control_ask(s, &m, deadline, answer);
 }
