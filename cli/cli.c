@@ -115,6 +115,19 @@ int cli_outcome_exit(Drover__V1__Outcome outcome)
     }
 }
 
+int cli_receipt_exit(const Drover__V1__Receipt *receipt)
+{
+    switch (receipt->code) {
+    case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED:
+    case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_ALREADY:
+        return CLI_OK;
+    case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CONFLICT:
+        return CLI_CONFLICT;
+    default:
+        return CLI_ERROR;
+    }
+}
+
 int cli_version(const struct args *args)
 {
     puts("drover " DROVER_VERSION);

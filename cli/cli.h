@@ -80,5 +80,8 @@ int cli_answer_exit(const Drover__V1__Answer *answer);
 /* Return: the exit code for the outcome of a job. */
 int cli_outcome_exit(Drover__V1__Outcome outcome);
 
+/* Return: the exit code for a receipt. */
+int cli_receipt_exit(const Drover__V1__Receipt *receipt);
+
 /* Whether output to @to is coloured: it is a terminal with colours, and the user wants them. */
 bool cli_color(const struct args *args, FILE *to);

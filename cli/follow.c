@@ -17,12 +17,11 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/connect.h"
-#include "cli/get.h"
 #include "cli/job.h"
-#include "cli/submit.h"
 #include "cli/terminal.h"
 #include "cli/view.h"
-#include "client/control.h"
+#include "client/job_status.h"
+#include "client/submit.h"
 #include "model/json.h"
 
 #define POLL_MIN_MS 250  /* between two questions while something changes */
@@ -192,7 +191,7 @@ static void take_status(struct follow *f)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
     const Drover__V1__JobStatus *status = status_of(f);
-    size_t total = get_steps_total(status);
+    size_t total = job_status_steps(status);
 
     if (f->n_seen < total) { /* the first time, and after a migration to more steps */
         f->seen = or_abort(reallocarray(f->seen, total, sizeof(*f->seen)));
@@ -328,7 +327,8 @@ static int refresh(struct follow *f, int64_t deadline)
 {
     CLEANUP(wire_free) struct wire_message answer = {0};
     int64_t limit = clock_monotonic_ms() + QUERY_MS;
-    int r = get_status(f->session, f->job, false, limit < deadline ? limit : deadline, &answer);
+    int r =
+        job_status_read(f->session, f->job, false, limit < deadline ? limit : deadline, &answer);
 
     if (r)
         return r;
@@ -375,7 +375,7 @@ static int finish(struct follow *f, int64_t deadline)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
     CLEANUP(wire_free) struct wire_message answer = {0};
-    int r = f->args->data ? get_status(f->session, f->job, true, deadline, &answer) : 0;
+    int r = f->args->data ? job_status_read(f->session, f->job, true, deadline, &answer) : 0;
 
     if (r)
         return cli_session_problem(f->session, r);
@@ -472,7 +472,7 @@ static int submit_it(struct follow *f, struct session *s, Drover__V1__Submit *jo
                      job->job_id);
         return cli_session_problem(s, r);
     }
-    r = submit_exit(receipt.receipt);
+    r = cli_receipt_exit(receipt.receipt);
     f->hears = job->events == DROVER__V1__EVENTS__EVENTS_STEP_REPLY &&
                receipt.receipt->code == DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED;
     if (r == CLI_OK && args->output == OUTPUT_ID) {

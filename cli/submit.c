@@ -2,56 +2,17 @@
 /*
  * Submit: submits jobs and prints their receipts (command submit)
  *
- * See cli/submit.h.
+ * Called by commands.c.
  */
-#include "cli/submit.h"
-
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/connect.h"
 #include "cli/job.h"
 #include "cli/view.h"
+#include "client/submit.h"
 #include "model/json.h"
-
-int submit_job(struct session *s, const Drover__V1__Submit *job, int64_t deadline,
-               struct wire_message *receipt)
-{
-    const struct session_question question = {
-        .exchange = "drover.submit",
-        .key = "submit",
-        .body = &job->base,
-        .answer = WIRE_RECEIPT,
-    };
-
-    for (;;) {
-        int r = session_ask(s, &question, deadline, receipt);
-
-        if (r)
-            return r;
-        if (receipt->receipt->code != DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER)
-            return 0;
-        wire_free(receipt);
-        r = session_wait(s, clock_monotonic_ms() + SESSION_RETRY_LATER_MS);
-        if (r)
-            return r;
-    }
-}
-
-int submit_exit(const Drover__V1__Receipt *receipt)
-{
-    switch (receipt->code) {
-    case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED:
-    case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_ALREADY:
-        return CLI_OK;
-    case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CONFLICT:
-        return CLI_CONFLICT;
-    default:
-        return CLI_ERROR;
-    }
-}
 
 static void put_receipt(const Drover__V1__Receipt *m, enum output output, struct buf *out)
 {
@@ -75,7 +36,7 @@ static void put_receipt(const Drover__V1__Receipt *m, enum output output, struct
 static void print_receipt(const Drover__V1__Receipt *m, enum output output)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
-    bool taken = submit_exit(m) == CLI_OK;
+    bool taken = cli_receipt_exit(m) == CLI_OK;
 
     put_receipt(m, output == OUTPUT_ID && !taken ? OUTPUT_TABLE : output, &out);
     fputs(buf_str(&out), output == OUTPUT_ID && !taken ? stderr : stdout);
@@ -99,7 +60,7 @@ static int submit_all(struct session *s, const struct jobs *jobs, const struct a
         }
         print_receipt(receipt.receipt, args->output);
         if (exit_code == CLI_OK)
-            exit_code = submit_exit(receipt.receipt);
+            exit_code = cli_receipt_exit(receipt.receipt);
     }
     return exit_code;
 }

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/utf8.h"
+#include "client/job_status.h"
 
 #define GAP "  " /* between columns */
 
@@ -241,11 +242,6 @@ size_t table_print(const struct table *t, bool color, size_t width, struct buf *
 
 /* ---- steps ---- */
 
-bool view_has_ended(const Drover__V1__JobStatus *job)
-{
-    return job->outcome != DROVER__V1__OUTCOME__OUTCOME_UNSPECIFIED;
-}
-
 static enum view_color state_color(Drover__V1__StepState state)
 {
     switch (state) {
@@ -330,7 +326,7 @@ static void detail_until(const char *what, int64_t until, int64_t now, struct bu
 static void detail_flight(const Drover__V1__StepStatus *step, const Drover__V1__JobStatus *job,
                           struct buf *out, size_t begin)
 {
-    bool ended = view_has_ended(job);
+    bool ended = job_status_has_ended(job);
 
     detail_progress(step, out, begin);
     if (ended) {
@@ -349,7 +345,7 @@ void view_step_detail(const Drover__V1__StepStatus *step, const Drover__V1__JobS
 
     switch (step->state) {
     case DROVER__V1__STEP_STATE__STEP_STATE_WAITING:
-        if (step->waiting > 0 && !view_has_ended(job))
+        if (step->waiting > 0 && !job_status_has_ended(job))
             buf_printf(out, "waits for %" PRIu32 " of %zu", step->waiting, step->n_after);
         break;
     case DROVER__V1__STEP_STATE__STEP_STATE_RUNNING:
@@ -358,7 +354,7 @@ void view_step_detail(const Drover__V1__StepStatus *step, const Drover__V1__JobS
         break;
     case DROVER__V1__STEP_STATE__STEP_STATE_BACKOFF:
     case DROVER__V1__STEP_STATE__STEP_STATE_PARKED:
-        if (!view_has_ended(job))
+        if (!job_status_has_ended(job))
             detail_until("next try in ", step->until, job->now, out, begin);
         break;
     default:

@@ -84,9 +84,6 @@ size_t table_print(const struct table *t, bool color, size_t width, struct buf *
 
 /* ---- jobs ---- */
 
-/* Whether the job has an outcome. */
-bool view_has_ended(const Drover__V1__JobStatus *job);
-
 /* Appends details of the state of a step: "next try in 4s, card_declined: no money". Quoted texts
  * are not made harmless here: the caller does that by table_add() or view_text(). */
 void view_step_detail(const Drover__V1__StepStatus *step, const Drover__V1__JobStatus *job,

@@ -15,9 +15,9 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/connect.h"
-#include "cli/get.h"
 #include "cli/view.h"
 #include "client/control.h"
+#include "client/job_status.h"
 
 #define NAMES_SHOWN 3   /* of the steps that a step waits for; of the others the number */
 #define OVERDUE_MS 5000 /* a supervisor that runs has acted by then */
@@ -455,15 +455,15 @@ static const char *say_step(const struct why *why, const Drover__V1__StepStatus 
     switch (step->state) {
     case DROVER__V1__STEP_STATE__STEP_STATE_RUNNING:
     case DROVER__V1__STEP_STATE__STEP_STATE_REVERTING:
-        return view_has_ended(why->job) ? NULL : say_leased(why, step, a);
+        return job_status_has_ended(why->job) ? NULL : say_leased(why, step, a);
     case DROVER__V1__STEP_STATE__STEP_STATE_BACKOFF:
-        return view_has_ended(why->job) ? NULL : say_backoff(why, step, a);
+        return job_status_has_ended(why->job) ? NULL : say_backoff(why, step, a);
     case DROVER__V1__STEP_STATE__STEP_STATE_PARKED:
-        return view_has_ended(why->job) ? NULL : say_parked(why, step, a);
+        return job_status_has_ended(why->job) ? NULL : say_parked(why, step, a);
     case DROVER__V1__STEP_STATE__STEP_STATE_FAILED:
         return say_failed(why, step, a);
     default:
-        return view_has_ended(why->job) || is_there(step) ? NULL : say_resting(why, a);
+        return job_status_has_ended(why->job) || is_there(step) ? NULL : say_resting(why, a);
     }
 }
 
@@ -501,7 +501,7 @@ static void put_bound(struct buf *out, const Drover__V1__JobStatus *job)
 
 static const char *say_job(const Drover__V1__JobStatus *job, struct buf *out)
 {
-    if (view_has_ended(job)) {
+    if (job_status_has_ended(job)) {
         buf_printf(out, "has ended: %s%s", view_job_state(job), *job->reason ? ", " : "");
         view_text(out, job->reason, 0);
         return "ENDED";
@@ -640,7 +640,7 @@ static int explain(struct why *why)
         r = -ENOMEM;
     if (r == 0)
         r = find_waits(why);
-    if (r == 0 && !view_has_ended(why->job) && !why->args->from_store)
+    if (r == 0 && !job_status_has_ended(why->job) && !why->args->from_store)
         r = look_at_queues(why);
     if (r)
         return cli_session_problem(why->session, r);
@@ -656,7 +656,7 @@ static int explain(struct why *why)
 /* Return: the exit code. */
 static int ask_store(struct why *why, struct wire_message *answer)
 {
-    int r = get_status(why->session, why->args->operands[0], false, why->deadline, answer);
+    int r = job_status_read(why->session, why->args->operands[0], false, why->deadline, answer);
 
     return r ? cli_session_problem(why->session, r) : cli_answer_exit(answer->answer);
 }
@@ -673,7 +673,7 @@ static int ask_schedulers(struct why *why, struct wire_message *answer)
         say_schedulers(why, &control);
         return CLI_UNREACHABLE;
     }
-    r = get_status(why->session, why->args->operands[0], false, why->deadline, answer);
+    r = job_status_read(why->session, why->args->operands[0], false, why->deadline, answer);
     if (r == SESSION_E_TIMEOUT) {
         why->deadline = SESSION_FOREVER; /* an inspection has a time limit of its own */
         say_schedulers(why, &control);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Submit: submits a job and waits for its receipt
- *
- * Called by the commands submit and run.
  */
 #pragma once
 
@@ -14,10 +12,8 @@
  *
  * After RETRY_LATER, with which a scheduler refuses new jobs for now, it submits again.
  *
- * Return: as session_ask().
+ * Return: as session_ask(). If that is not 0 the job may have been recorded; its id makes it safe
+ * to submit it again.
  */
 int submit_job(struct session *s, const Drover__V1__Submit *job, int64_t deadline,
                struct wire_message *receipt);
-
-/* Return: the exit code for a receipt. */
-int submit_exit(const Drover__V1__Receipt *receipt);

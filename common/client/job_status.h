@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Get: the status of a job, merged from its pages
- *
- * Called by the commands get, run, watch and why.
+ * Job status: the status of a job, merged from its pages
  */
 #pragma once
 
 #include "client/session.h"
 
 /**
- * get_status() - ask until all steps are read
+ * job_status_read() - ask until all steps are read
  * @with_data: also input, results and error details
  * @answer:    an Answer, which the caller gives to wire_free(); its status has all pages
  *
@@ -18,8 +16,11 @@
  *
  * Return: as session_ask().
  */
-int get_status(struct session *s, const char *job, bool with_data, int64_t deadline,
-               struct wire_message *answer);
+int job_status_read(struct session *s, const char *job, bool with_data, int64_t deadline,
+                    struct wire_message *answer);
 
 /* Return: the number of steps that the status names, but at most WIRE_STEPS_MAX. */
-uint32_t get_steps_total(const Drover__V1__JobStatus *status);
+uint32_t job_status_steps(const Drover__V1__JobStatus *status);
+
+/* Whether the job has an outcome. */
+bool job_status_has_ended(const Drover__V1__JobStatus *status);
