@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/connect.h"
-#include "cli/job.h"
+#include "cli/load.h"
 #include "cli/terminal.h"
 #include "cli/view.h"
 #include "client/job_status.h"
@@ -502,10 +502,10 @@ int cli_run(const struct args *args)
     CLEANUP(session_free) struct session *s = NULL;
     CLEANUP(follow_deinit) struct follow f = {.progress = stderr, .there = true};
     struct problem problem = {0};
-    int r = jobs_load(args, &jobs, &problem);
+    int r = load_jobs(args, &jobs, &problem);
 
     if (r)
-        return jobs_complain(r, &problem);
+        return load_complain(r, &problem);
     if (jobs.n != 1) {
         cli_complain("run follows one job, and there are %zu: use submit", jobs.n);
         return CLI_USAGE;

@@ -13,9 +13,10 @@
 
 #include "cli/cli.h"
 #include "cli/connect.h"
-#include "cli/job.h"
 #include "cli/view.h"
 #include "client/control.h"
+#include "client/payload.h"
+#include "client/text.h"
 #include "io/config/workflow_file.h"
 #include "model/json.h"
 
@@ -59,19 +60,6 @@ static const char *not_as_seen(const struct args *args, const Drover__V1__JobSta
     return NULL;
 }
 
-/* Return: 0 or -ENOMEM. */
-static int set_reason(Drover__V1__Answer *answer, const char *reason)
-{
-    char *copy = strdup(reason);
-
-    if (!copy)
-        return -ENOMEM;
-    if (answer->reason != protobuf_c_empty_string)
-        free(answer->reason);
-    answer->reason = copy;
-    return 0;
-}
-
 /* Queries the job after a command was superseded. *stands is set to whether the command is still
  * valid; then *seq is set to the present seq, otherwise the reason to @answer. Return: as
  * session_ask(). */
@@ -87,7 +75,7 @@ static int look_again(struct session *s, const struct args *args, const Drover__
     why = not_as_seen(args, seen, now.answer->status);
     *stands = !why;
     if (why)
-        return set_reason(answer->answer, why);
+        return text_set(&answer->answer->reason, why);
     *seq = now.answer->status->seq;
     return 0;
 }

@@ -9,7 +9,7 @@
 
 #include "cli/cli.h"
 #include "cli/connect.h"
-#include "cli/job.h"
+#include "cli/load.h"
 #include "cli/view.h"
 #include "client/submit.h"
 #include "model/json.h"
@@ -70,10 +70,10 @@ int cli_submit(const struct args *args)
     CLEANUP(jobs_deinit) struct jobs jobs = {0};
     CLEANUP(session_free) struct session *s = NULL;
     struct problem problem = {0};
-    int r = jobs_load(args, &jobs, &problem);
+    int r = load_jobs(args, &jobs, &problem);
 
     if (r)
-        return jobs_complain(r, &problem);
+        return load_complain(r, &problem);
     r = cli_connect(args, &s);
     return r ? r : submit_all(s, &jobs, args);
 }

@@ -17,8 +17,9 @@
 
 #include "base/utf8.h"
 #include "cli/command.h"
-#include "cli/job.h"
 #include "cli/parse.h"
+#include "client/jobs.h"
+#include "client/payload.h"
 #include "fuzz.h"
 #include "io/address.h"
 #include "io/config/config_tree.h"
@@ -212,7 +213,7 @@ static void try_jobs(struct bytes text)
     struct problem problem = {0};
     int r = jobs_read(text, &jobs, &problem);
 
-    assert(r == 0 || r == JOB_E_INVALID);
+    assert(r == 0 || r == JOBS_E_INVALID);
     if (r) {
         fuzz_check_problem(&problem);
         return;

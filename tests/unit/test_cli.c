@@ -14,9 +14,10 @@
 
 #include "cli/command.h"
 #include "cli/import.h"
-#include "cli/job.h"
+#include "cli/load.h"
 #include "cli/parse.h"
 #include "cli/view.h"
+#include "client/job_id.h"
 #include "model/json.h"
 #include "model/workflow.h"
 
@@ -232,57 +233,6 @@ static void test_moments(void **state)
 
 /* ---- jobs ---- */
 
-static void test_job_ids_sort_by_time(void **state)
-{
-    struct rng rng;
-    char early[JOB_ID_LEN + 1], late[JOB_ID_LEN + 1], zero[JOB_ID_LEN + 1];
-
-    rng_seed(&rng, 1);
-    job_id_make(0, &rng, zero);
-    job_id_make(NOW, &rng, early);
-    job_id_make(NOW + 1, &rng, late);
-    assert_memory_equal(zero, "0000000000", 10);
-    assert_true(strcmp(zero, early) < 0);
-    assert_true(strcmp(early, late) < 0);
-    assert_int_equal(strlen(late), JOB_ID_LEN);
-    assert_true(id_name_valid(late, strlen(late)));
-}
-
-static void test_jobs_read(void **state)
-{
-    CLEANUP(jobs_deinit) struct jobs jobs = {0};
-
-    assert_int_equal(jobs_read(bytes_str(" {\"workflow\": \"a}\\\"{\", \"input\": {\"json\": {}}}\n"
-                                         "{\"jobId\": \"j\"} {}\n"),
-                               &jobs, NULL),
-                     0);
-    assert_int_equal(jobs.n, 3);
-    assert_string_equal(jobs.items[0]->workflow, "a}\"{");
-    assert_string_equal(jobs.items[1]->job_id, "j");
-}
-
-static void test_jobs_refused(void **state)
-{
-    static const struct {
-        const char *text, *field, *reason;
-    } bad[] = {
-        {" \n", "", "there is no job in it"},
-        {"[]", "", "a job must be a JSON object"},
-        {"{} x", "job 2", "a job must be a JSON object"},
-        {"{} {\"priority\": \"x\"}", "job 2: priority",
-         "must be a whole number of 32 bits, not negative"},
-    };
-
-    for (size_t i = 0; i < array_size(bad); i++) {
-        CLEANUP(jobs_deinit) struct jobs jobs = {0};
-        struct problem problem = {0};
-
-        assert_int_equal(jobs_read(bytes_str(bad[i].text), &jobs, &problem), JOB_E_INVALID);
-        assert_string_equal(problem.field, bad[i].field);
-        assert_string_equal(problem.reason, bad[i].reason);
-    }
-}
-
 static void test_jobs_from_options(void **state)
 {
     CLEANUP(jobs_deinit) struct jobs jobs = {0};
@@ -290,7 +240,7 @@ static void test_jobs_from_options(void **state)
     struct line l;
 
     assert_int_equal(parse(&l, "submit -w order@3 -l a=b=c --input {\"n\":1} --start-at +1s"), 0);
-    assert_int_equal(jobs_load(&l.args, &jobs, &l.problem), 0);
+    assert_int_equal(load_jobs(&l.args, &jobs, &l.problem), 0);
     assert_int_equal(jobs.n, 1);
     m = jobs.items[0];
     assert_string_equal(m->workflow, "order@3");
@@ -309,10 +259,10 @@ static void test_jobs_from_wrong_options(void **state)
         const char *text;
         int error;
     } bad[] = {
-        {"submit", JOB_E_USAGE},
-        {"submit -w x file", JOB_E_USAGE},
-        {"submit -w order@0", JOB_E_INVALID},
-        {"submit -w x --id a/b", JOB_E_INVALID},
+        {"submit", LOAD_E_USAGE},
+        {"submit -w x file", LOAD_E_USAGE},
+        {"submit -w order@0", JOBS_E_INVALID},
+        {"submit -w x --id a/b", JOBS_E_INVALID},
     };
 
     for (size_t i = 0; i < array_size(bad); i++) {
@@ -320,31 +270,8 @@ static void test_jobs_from_wrong_options(void **state)
         struct line l;
 
         assert_int_equal(parse(&l, bad[i].text), 0);
-        assert_int_equal(jobs_load(&l.args, &jobs, &l.problem), bad[i].error);
+        assert_int_equal(load_jobs(&l.args, &jobs, &l.problem), bad[i].error);
         assert_true(*l.problem.reason);
-    }
-}
-
-static void test_payloads(void **state)
-{
-    static const struct {
-        struct bytes data;
-        const char *type;
-    } cases[] = {
-        {{(const uint8_t *)"{}", 2}, "application/json"},
-        {{(const uint8_t *)"12", 2}, "application/json"},
-        {{(const uint8_t *)"hello", 5}, "text/plain; charset=utf-8"},
-        {{(const uint8_t *)"", 0}, "text/plain; charset=utf-8"},
-        {{(const uint8_t *)"\xff\x00", 2}, "application/octet-stream"},
-    };
-
-    for (size_t i = 0; i < array_size(cases); i++) {
-        Drover__V1__Payload *p = payload_new(cases[i].data);
-
-        assert_non_null(p);
-        assert_string_equal(p->content_type, cases[i].type);
-        assert_int_equal(p->data.len, cases[i].data.len);
-        drover__v1__payload__free_unpacked(p, NULL);
     }
 }
 
@@ -649,12 +576,8 @@ int main(void)
         cmocka_unit_test(test_help_names_what_a_command_takes),
         cmocka_unit_test(test_durations),
         cmocka_unit_test(test_moments),
-        cmocka_unit_test(test_job_ids_sort_by_time),
-        cmocka_unit_test(test_jobs_read),
-        cmocka_unit_test(test_jobs_refused),
         cmocka_unit_test(test_jobs_from_options),
         cmocka_unit_test(test_jobs_from_wrong_options),
-        cmocka_unit_test(test_payloads),
         cmocka_unit_test(test_import_sleeps),
         cmocka_unit_test(test_import_many_without_sleep),
         cmocka_unit_test(test_import_of_a_name_with_control_characters),
