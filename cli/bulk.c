@@ -3,8 +3,10 @@
  * Bulk: gives one command to all jobs that a filter finds
  *
  * Lists the jobs page after page and sends --rps commands a second, each for its job as it was
- * listed (cli/steer.h). Called by cli/steer, for --where.
+ * listed (cli/steering.h). Called by steer.c, for --where.
  */
+#include "cli/bulk.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +17,6 @@
 #include "cli/cli.h"
 #include "cli/connect.h"
 #include "cli/list_filter.h"
-#include "cli/steer.h"
 #include "cli/terminal.h"
 #include "cli/view.h"
 #include "client/control.h"
@@ -113,13 +114,13 @@ static void put_refusal(struct refusal *r, struct buf *out)
 
 /* ---- output ---- */
 
-static void tell_progress(const struct bulk *b)
+static void print_progress(const struct bulk *b)
 {
     if (b->progress)
         fprintf(stderr, "\r%" PRIu64 " jobs, %" PRIu64 " refused", b->seen, b->refused);
 }
 
-static void tell_end(struct bulk *b)
+static void print_end(struct bulk *b)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
 
@@ -139,7 +140,7 @@ static void tell_end(struct bulk *b)
     fputs(buf_str(&out), stderr);
 }
 
-static void tell_answer(struct bulk *b, const Drover__V1__Answer *answer, bool good)
+static void print_answer(struct bulk *b, const Drover__V1__Answer *answer, bool good)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
 
@@ -148,12 +149,12 @@ static void tell_answer(struct bulk *b, const Drover__V1__Answer *answer, bool g
         json_from_message(&answer->base, &out);
         fputs(buf_str(&out), stdout);
     } else if (good || b->args->output == OUTPUT_JSONL) {
-        steer_print(b->steering, answer);
+        steering_print(b->steering, answer);
     }
     fflush(stdout);
 }
 
-static void tell_listed(struct bulk *b, const Drover__V1__JobStatus *job)
+static void print_listed(struct bulk *b, const Drover__V1__JobStatus *job)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
 
@@ -179,7 +180,7 @@ static int steer_one(struct bulk *b, const Drover__V1__JobStatus *job)
 {
     CLEANUP(wire_free) struct wire_message answer = {0};
     bool done, unchanged;
-    int r = steer_ask(b->session, b->steering, job, answer_by(b), &answer);
+    int r = steering_ask(b->session, b->steering, job, answer_by(b), &answer);
 
     if (r)
         return r;
@@ -187,7 +188,7 @@ static int steer_one(struct bulk *b, const Drover__V1__JobStatus *job)
     unchanged = answer.answer->code == DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNCHANGED;
     b->done += done;
     b->unchanged += unchanged;
-    tell_answer(b, answer.answer, done || unchanged);
+    print_answer(b, answer.answer, done || unchanged);
     return done || unchanged ? 0 : refuse(b, answer.answer);
 }
 
@@ -211,10 +212,10 @@ static int take_job(struct bulk *b, const Drover__V1__JobStatus *job)
         return r;
     b->seen++;
     if (b->args->dry_run)
-        tell_listed(b, job);
+        print_listed(b, job);
     else
         r = steer_one(b, job);
-    tell_progress(b);
+    print_progress(b);
     return r;
 }
 
@@ -266,7 +267,7 @@ int bulk(const struct steering *steering)
     list_filter_init(&b.filter, b.args);
     r = take_all(&b, &code);
     if (code == CLI_OK)
-        tell_end(&b);
+        print_end(&b);
     if (r)
         code = cli_session_problem(s, r);
     else if (code == CLI_OK && b.refused > 0)

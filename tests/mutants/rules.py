@@ -5082,8 +5082,8 @@ RULES = {
     "--where: the command goes to those jobs only, at --rps, and to none with --dry-run": {
         "a bulk dry run sends commands": (
             "cli/bulk.c",
-            "    if (b->args->dry_run)\n        tell_listed(b, job);\n",
-            "    if (false)\n        tell_listed(b, job);\n",
+            "    if (b->args->dry_run)\n        print_listed(b, job);\n",
+            "    if (false)\n        print_listed(b, job);\n",
             "tests/integration/test_bulk.py Bulk.test_dry_run",
         ),
         "bulk ignores --rps": (
@@ -5093,7 +5093,7 @@ RULES = {
             "tests/integration/test_bulk.py Bulk.test_paced",
         ),
         "a job that has turned since it was listed gets the command": (
-            "cli/steer.c",
+            "cli/steering.c",
             "if (r == 0 && !stands)",
             "if (false && !stands)",
             "tests/integration/test_bulk.py Bulk.test_jobs_that_change_meanwhile",

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Steering: commands that change what a job does, for one job or for all that a filter finds
- *
- * A scheduler records and answers each. Called by main() (the commands in steer.c) and cli/bulk.
+ * Steering: a command that changes what a job does
  */
 #pragma once
 
@@ -30,7 +28,7 @@ struct steering {
 };
 
 /**
- * steer_ask() - give the command to a job
+ * steering_ask() - give the command to a job
  * @seen:   the status on which the user has decided
  * @answer: an Answer, which the caller gives to wire_free()
  *
@@ -39,12 +37,8 @@ struct steering {
  *
  * Return: as session_ask().
  */
-int steer_ask(struct session *s, const struct steering *steering, const Drover__V1__JobStatus *seen,
-              int64_t deadline, struct wire_message *answer);
+int steering_ask(struct session *s, const struct steering *steering,
+                 const Drover__V1__JobStatus *seen, int64_t deadline, struct wire_message *answer);
 
 /* Prints an answer in the format of --output. */
-void steer_print(const struct steering *steering, const Drover__V1__Answer *answer);
-
-/* Gives the command to all jobs that the filters find, by steer_ask() (bulk.c). Return: the exit
- * code. */
-int bulk(const struct steering *steering);
+void steering_print(const struct steering *steering, const Drover__V1__Answer *answer);
