@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Command line: complaints, exit codes, and the commands version and help
+ * Command line: complaints and exit codes
  *
- * See cli/cli.h.
+ * See cli/cli.h. Called by all files of cli that complain.
  */
 #include "cli/cli.h"
 
@@ -126,32 +126,4 @@ int cli_receipt_exit(const Drover__V1__Receipt *receipt)
     default:
         return CLI_ERROR;
     }
-}
-
-int cli_version(const struct args *args)
-{
-    puts("drover " DROVER_VERSION);
-    return CLI_OK;
-}
-
-int cli_help(const struct args *args)
-{
-    CLEANUP(buf_deinit) struct buf text = {0};
-    const struct command *about = args->help ? args->command : NULL;
-
-    if (!args->help && args->n_operands > 0) {
-        int words;
-
-        about = command_find(args->operands[0], args->n_operands > 1 ? args->operands[1] : NULL,
-                             &words);
-        if (!about) {
-            cli_complain("there is no command `%s%s%s`", args->operands[0],
-                         args->n_operands > 1 ? " " : "",
-                         args->n_operands > 1 ? args->operands[1] : "");
-            return CLI_USAGE;
-        }
-    }
-    command_help(about, &text);
-    fputs(buf_str(&text), stdout);
-    return CLI_OK;
 }

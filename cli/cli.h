@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Command line: what all commands of `drover` use
+ * Command line: what all commands of `drover` use: complaints and exit codes
  *
- * A command asks schedulers by the broker; with --from-store it reads the store. It is one process
- * with one thread: it runs from top to bottom and waits in session_ask(). Results go to standard
- * output, everything else to standard error. Called by the files of cli.
+ * A command asks schedulers by the broker; with --from-store it reads the store; both by the client
+ * library. Results go to standard output, everything else to standard error.
  */
 #pragma once
 
@@ -13,7 +12,7 @@
 #include "cli/command.h"
 #include "client/session.h"
 
-/* Exit codes; manual.c has their descriptions. */
+/* Exit codes; exit_text.c has their descriptions. */
 enum cli_exit {
     CLI_OK = 0, /* done; of run, watch and wait: the job has succeeded */
     CLI_ERROR = 1,
@@ -26,38 +25,6 @@ enum cli_exit {
     CLI_TIMED_OUT = 124,   /* as of timeout(1) */
     CLI_INTERRUPTED = 130, /* as of a shell: 128 + SIGINT */
 };
-
-/* The commands. Return: the exit code. */
-int cli_submit(const struct args *args);
-int cli_run(const struct args *args);
-int cli_get(const struct args *args);
-int cli_why(const struct args *args);
-int cli_watch(const struct args *args);
-int cli_wait(const struct args *args);
-int cli_list(const struct args *args);
-int cli_history(const struct args *args);
-int cli_set_desired(const struct args *args);
-int cli_cancel(const struct args *args);
-int cli_kill(const struct args *args);
-int cli_pause(const struct args *args);
-int cli_resume(const struct args *args);
-int cli_acknowledge(const struct args *args);
-int cli_retry(const struct args *args);
-int cli_resolve(const struct args *args);
-int cli_migrate(const struct args *args);
-int cli_workflow_list(const struct args *args);
-int cli_workflow_show(const struct args *args);
-int cli_workflow_validate(const struct args *args);
-int cli_config(const struct args *args);
-int cli_completion(const struct args *args);
-int cli_manual(const struct args *args);
-int cli_import(const struct args *args);
-int cli_failpoints(const struct args *args);
-int cli_version(const struct args *args);
-int cli_help(const struct args *args);
-
-/* Appends a line for each exit code. */
-void cli_exit_help(struct buf *out);
 
 /* Prints "drover: ..." and a newline on stderr. */
 void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -2,7 +2,7 @@
 /*
  * Connecting: chooses broker or store, and checks --url
  *
- * See cli/connect.h.
+ * See cli/connect.h. Called by all commands that ask schedulers or read the store.
  */
 #include "cli/connect.h"
 

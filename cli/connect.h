@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Connecting: makes a session from options, environment and configuration
- *
- * Called by each command that asks schedulers or reads the store.
  */
 #pragma once
 

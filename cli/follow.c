@@ -8,7 +8,7 @@
  * What is shown is made from the whole status of the job. `run` submits the job with step events,
  * and asks for the status when one comes; also once a second, because an event may get lost.
  * `watch`, for a job of another client, asks repeatedly. So no change is missed for good. Called by
- * main().
+ * command_run.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/command_run.h"
 #include "cli/connect.h"
 #include "cli/load.h"
 #include "cli/terminal.h"

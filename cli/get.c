@@ -2,11 +2,12 @@
 /*
  * Get: prints the status of a job (command get)
  *
- * Called by commands.c.
+ * Called by command_run.c.
  */
 #include <stdio.h>
 
 #include "cli/cli.h"
+#include "cli/command_run.h"
 #include "cli/connect.h"
 #include "cli/view.h"
 #include "client/job_status.h"

@@ -2,7 +2,7 @@
 /*
  * Groups: a hash table of counts, and its output
  *
- * See cli/group.h.
+ * See cli/group.h. Called by list.c, for --group.
  */
 #include "cli/group.h"
 

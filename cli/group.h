@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Groups: counts jobs that need attention by need, error class, actor and workflow
- *
- * Called by the command list, for --group.
  */
 #pragma once
 

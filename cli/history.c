@@ -2,12 +2,13 @@
 /*
  * History: prints the history of a job (command history)
  *
- * With --follow it asks again until the job has ended. Called by main().
+ * With --follow it asks again until the job has ended. Called by command_run.c.
  */
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/command_run.h"
 #include "cli/connect.h"
 #include "cli/view.h"
 #include "client/control.h"

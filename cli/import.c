@@ -2,7 +2,7 @@
 /*
  * Import: converts recorded workflows (command import)
  *
- * See cli/import.h.
+ * See cli/import.h. Called by command_run.c.
  */
 #include "cli/import.h"
 
@@ -16,6 +16,7 @@
 #include "base/id.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
+#include "cli/command_run.h"
 #include "io/file.h"
 #include "model/policy.h"
 #include "model/wire.h"

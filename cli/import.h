@@ -6,7 +6,7 @@
  * them; other members are ignored. Output: for each a Submit with a definition without name, as
  * JSON, one on a line; the recorded name is the label "name". A step keeps its name if that is
  * allowed; otherwise each character that is not becomes '_', and a name that is then not unique
- * gets a number. Called by the command import.
+ * gets a number.
  */
 #pragma once
 

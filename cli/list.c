@@ -2,13 +2,14 @@
 /*
  * List: asks for pages of jobs and prints them (command list)
  *
- * Called by commands.c.
+ * Called by command_run.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/command_run.h"
 #include "cli/connect.h"
 #include "cli/group.h"
 #include "cli/list_filter.h"

@@ -2,24 +2,16 @@
 /*
  * main() of `drover`, the command line
  *
- * Parses the arguments and runs one command; see cli/cli.h and cli/command.h.
+ * Parses the arguments and runs one command; see cli/command.h and cli/command_run.h.
  */
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/cli.h"
-
-static int run(const struct args *args)
-{
-    if (args->version)
-        return cli_version(args);
-    if (args->help)
-        return cli_help(args);
-    return args->command->run(args);
-}
+#include "cli/command_parse.h"
+#include "cli/command_run.h"
 
 int main(int argc, char **argv)
 {
@@ -37,7 +29,7 @@ int main(int argc, char **argv)
     if (args.verbose)
         log.level = LOG_DEBUG;
     log_init(&log);
-    code = run(&args);
+    code = command_run(&args);
     if ((fflush(stdout) || ferror(stdout)) && code == CLI_OK)
         code = CLI_ERROR;
     return code;

@@ -1,44 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Manual: the man pages, the completion for bash, the sample configuration and the list of
- * failpoints
+ * Manual: the man pages, the sample configuration and the list of failpoints (commands manual,
+ * config and failpoints)
  *
- * All are made from the tables of commands, settings and failpoints. Called by main(), for the
- * commands config, completion, manual and failpoints.
+ * All are made from the tables of commands, settings and failpoints. Called by command_run.c.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/cli.h"
+#include "cli/command_option.h"
+#include "cli/command_run.h"
+#include "cli/exit_text.h"
 #include "io/config/config.h"
 #include "io/failpoint.h"
-
-static const struct {
-    int code;
-    const char *text;
-} EXITS[] = {
-    {CLI_OK, "done; for run, watch and wait: the job succeeded"},
-    {CLI_ERROR, "an error, or a job that was rejected"},
-    {CLI_USAGE, "wrong command line"},
-    {CLI_JOB_FAILED, "run, watch, wait: the job ended as FAILED, COMPENSATION_FAILED or KILLED"},
-    {CLI_JOB_UNDONE, "run, watch, wait: the job ended as CANCELLED or COMPENSATED"},
-    {CLI_NOT_FOUND, "there is no such job or workflow"},
-    {CLI_CONFLICT, "the id is taken by another job, or the job's state forbids the command"},
-    {CLI_UNREACHABLE, "the broker cannot be reached, or refuses"},
-    {CLI_TIMED_OUT, "timed out"},
-    {CLI_INTERRUPTED, "interrupted"},
-};
-
-void cli_exit_help(struct buf *out)
-{
-    buf_puts(out, "\nExit status:\n");
-    for (size_t i = 0; i < array_size(EXITS); i++)
-        buf_printf(out, "  %3d  %s\n", EXITS[i].code, EXITS[i].text);
-}
-
-static void print(struct buf *out)
-{
-    fputs(buf_str(out), stdout);
-}
 
 /* ---- the man page drover(1), in the language of scdoc ---- */
 
@@ -145,9 +120,11 @@ static void put_command(struct buf *out, const struct command *c)
 
 static void put_exits(struct buf *out)
 {
-    for (size_t i = 0; i < array_size(EXITS); i++) {
-        buf_printf(out, "*%d*\n\t", EXITS[i].code);
-        put_plain(out, EXITS[i].text);
+    const struct exit_text *e;
+
+    for (size_t n = 0; (e = exit_text_at(n)); n++) {
+        buf_printf(out, "*%d*\n\t", e->code);
+        put_plain(out, e->text);
         buf_puts(out, "\n\n");
     }
 }
@@ -184,7 +161,7 @@ int cli_manual(const struct args *args)
 
     if (strcmp(args->operands[0], "drover") == 0) {
         put_manual(&out);
-        print(&out);
+        fputs(buf_str(&out), stdout);
     } else if (strcmp(args->operands[0], "drover.cfg") == 0) {
         config_manual(stdout);
     } else {
@@ -206,132 +183,5 @@ int cli_failpoints(const struct args *args)
 
     for (size_t n = 0; failpoint_at(n, &point); n++)
         printf("%-32s  %s\n", point.name, point.what);
-    return CLI_OK;
-}
-
-/* ---- completion ---- */
-
-static void put_words(struct buf *out, const struct command *command)
-{
-    const struct command_option *o;
-
-    for (size_t n = 0; (o = command_option_at(command, n)); n++) {
-        buf_printf(out, " --%s", o->name);
-        if (o->letter)
-            buf_printf(out, " -%c", o->letter);
-    }
-}
-
-/* Appends the completion of the arguments of options: their words, or a file. */
-static void put_arguments(struct buf *out)
-{
-    const struct command *c;
-    const struct command_option *o;
-    CLEANUP(buf_deinit) struct buf seen = {0};
-
-    for (size_t k = 0; (c = command_at(k)); k++) {
-        for (size_t n = 0; (o = command_option_at(c, n)); n++) {
-            CLEANUP(buf_deinit) struct buf name = {0};
-
-            buf_printf(&name, " --%s ", o->name);
-            if (!o->argument || strstr(buf_str(&seen), buf_str(&name)))
-                continue;
-            buf_puts(&seen, buf_str(&name));
-            buf_printf(out, "    --%s", o->name);
-            if (o->letter)
-                buf_printf(out, " | -%c", o->letter);
-            buf_puts(out, ")\n        COMPREPLY=(");
-            if (o->words) {
-                buf_puts(out, "$(compgen -W '");
-                for (const char *const *w = o->words; *w; w++)
-                    buf_printf(out, "%s%s", w == o->words ? "" : " ", *w);
-                buf_puts(out, "' -- \"$word\")");
-            } else if (strstr(o->argument, "FILE")) {
-                buf_puts(out, "$(compgen -f -- \"$word\")");
-            }
-            buf_puts(out, ")\n        return\n        ;;\n");
-        }
-    }
-}
-
-static void put_commands(struct buf *out)
-{
-    const struct command *c;
-
-    for (size_t k = 0; (c = command_at(k)); k++) {
-        buf_printf(out, "    '%s') options='", c->name);
-        put_words(out, c);
-        buf_puts(out, " --help' ;;\n");
-    }
-}
-
-static void put_names(struct buf *out, bool second)
-{
-    const struct command *c;
-    const char *before = "";
-
-    for (size_t k = 0; (c = command_at(k)); k++) {
-        size_t len = strcspn(c->name, " ");
-        const char *space = c->name[len] ? c->name + len : NULL;
-
-        if (second && space)
-            buf_printf(out, "%s", space);
-        else if (!second && (strncmp(before, c->name, len) != 0 || before[len] != ' '))
-            buf_printf(out, " %.*s", (int)len, c->name);
-        before = c->name;
-    }
-}
-
-static void put_completion(struct buf *out)
-{
-    buf_puts(out, "# Completion of drover(1) for bash, made by `drover completion bash`\n"
-                  "_drover()\n{\n"
-                  "    local word=${COMP_WORDS[COMP_CWORD]} command= options= i\n"
-                  "    COMPREPLY=()\n"
-                  "    case ${COMP_WORDS[COMP_CWORD - 1]} in\n");
-    put_arguments(out);
-    buf_puts(out,
-             "    esac\n"
-             "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
-             "        case ${COMP_WORDS[i]} in\n"
-             "        -*) ;;\n"
-             "        *)\n"
-             "            command=${COMP_WORDS[i]}\n"
-             "            if [ \"$command\" = workflow ] && [ $((i + 1)) -lt $COMP_CWORD ]; then\n"
-             "                command=\"workflow ${COMP_WORDS[i + 1]}\"\n"
-             "            fi\n"
-             "            break\n"
-             "            ;;\n"
-             "        esac\n"
-             "    done\n"
-             "    case $command in\n"
-             "    '' | help) options='");
-    put_names(out, false);
-    buf_puts(out, " --help --version' ;;\n    workflow) options='");
-    put_names(out, true);
-    buf_puts(out, "' ;;\n    completion) options='bash' ;;\n"
-                  "    manual) options='drover drover.cfg' ;;\n");
-    put_commands(out);
-    buf_puts(out, "    esac\n"
-                  "    COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
-                  "    case $command in\n"
-                  "    submit | run | import | 'workflow validate')\n"
-                  "        [[ $word = -* ]] || COMPREPLY=($(compgen -f -- \"$word\"))\n"
-                  "        ;;\n"
-                  "    esac\n"
-                  "}\n"
-                  "complete -o filenames -F _drover drover\n");
-}
-
-int cli_completion(const struct args *args)
-{
-    CLEANUP(buf_deinit) struct buf out = {0};
-
-    if (strcmp(args->operands[0], "bash") != 0) {
-        cli_complain("there is completion for bash only");
-        return CLI_NOT_FOUND;
-    }
-    put_completion(&out);
-    print(&out);
     return CLI_OK;
 }

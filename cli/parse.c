@@ -2,7 +2,7 @@
 /*
  * Parsing of durations and times
  *
- * See cli/parse.h.
+ * See cli/parse.h. Called by command_parse.c.
  */
 #include "cli/parse.h"
 

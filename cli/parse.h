@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Parsing of durations and times on the command line. Pure.
- *
- * Called by cli/command.
  */
 #pragma once
 

@@ -2,13 +2,14 @@
 /*
  * Steer: the commands that change what a job does, for one job or for all that a filter finds
  *
- * A scheduler records and answers each. Called by commands.c.
+ * A scheduler records and answers each. Called by command_run.c.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/bulk.h"
 #include "cli/cli.h"
+#include "cli/command_run.h"
 #include "cli/connect.h"
 #include "cli/steering.h"
 #include "client/control.h"

@@ -2,12 +2,13 @@
 /*
  * Submit: submits jobs and prints their receipts (command submit)
  *
- * Called by commands.c.
+ * Called by command_run.c.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/command_run.h"
 #include "cli/connect.h"
 #include "cli/load.h"
 #include "cli/view.h"

@@ -2,7 +2,7 @@
 /*
  * Terminals: asks the system about a stream
  *
- * See cli/terminal.h.
+ * See cli/terminal.h. Called by cli.c, follow.c and bulk.c.
  */
 #include "cli/terminal.h"
 

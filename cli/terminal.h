@@ -2,7 +2,7 @@
 /*
  * Terminals: whether a stream goes to a terminal, and its size
  *
- * In a file of its own, so that a test can replace it. Called by cli/cli, cli/follow and cli/bulk.
+ * In a file of its own, so that a test can replace it.
  */
 #pragma once
 

@@ -2,11 +2,12 @@
 /*
  * Wait: waits until jobs have ended, in the order in which they are named (command wait)
  *
- * Called by commands.c.
+ * Called by command_run.c.
  */
 #include <stdio.h>
 
 #include "cli/cli.h"
+#include "cli/command_run.h"
 #include "cli/connect.h"
 #include "cli/view.h"
 #include "client/wait.h"

@@ -4,7 +4,7 @@
  *
  * The status has what the store knows. The broker knows whether queues have consumers: they are
  * inspected, except with --from-store. If no scheduler answers, only that is reported. Called by
- * main().
+ * command_run.c.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/command_run.h"
 #include "cli/connect.h"
 #include "cli/view.h"
 #include "client/control.h"

@@ -2,7 +2,7 @@
 /*
  * Workflows: checks workflow files, and shows registered workflows (commands workflow …)
  *
- * Called by main().
+ * Called by command_run.c.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
+#include "cli/command_run.h"
 #include "cli/connect.h"
 #include "cli/view.h"
 #include "client/control.h"

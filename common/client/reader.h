@@ -3,7 +3,7 @@
  * Reader: answers questions from the store, for when no scheduler or no broker is up
  *
  * It calls the store functions that change nothing; a Redis user that may do nothing else is
- * enough. The settings are those of the daemons (redis.*). Called by session.c.
+ * enough. The settings are those of the daemons (redis.*).
  */
 #pragma once
 

@@ -23,6 +23,7 @@
 
 #include "base/utf8.h"
 #include "cli/cli.h"
+#include "cli/command_run.h"
 #include "cli/connect.h"
 #include "cli/import.h"
 #include "cli/terminal.h"

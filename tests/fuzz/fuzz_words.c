@@ -16,7 +16,7 @@
 #include <jansson.h>
 
 #include "base/utf8.h"
-#include "cli/command.h"
+#include "cli/command_parse.h"
 #include "cli/parse.h"
 #include "client/jobs.h"
 #include "client/payload.h"

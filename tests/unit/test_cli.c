@@ -12,7 +12,9 @@
 
 #include <cmocka.h>
 
-#include "cli/command.h"
+#include "cli/command_parse.h"
+#include "cli/command_run.h"
+#include "cli/help.h"
 #include "cli/import.h"
 #include "cli/load.h"
 #include "cli/parse.h"
@@ -168,16 +170,24 @@ static void test_options_refused(void **state)
     refuses("import x --scale nan", "--scale: 'nan' is not a number from 0 to 1000000000");
 }
 
+static void test_each_command_has_a_function(void **state)
+{
+    const struct command *c;
+
+    for (size_t n = 0; (c = command_at(n)); n++)
+        assert_non_null(command_run_function(c));
+}
+
 static void test_help_names_what_a_command_takes(void **state)
 {
     CLEANUP(buf_deinit) struct buf text = {0};
     int words;
 
-    command_help(NULL, &text);
+    help_text(NULL, &text);
     assert_non_null(strstr(buf_str(&text), "\n  submit "));
     assert_non_null(strstr(buf_str(&text), "\n  124  timed out"));
     buf_clear(&text);
-    command_help(command_find("import", NULL, &words), &text);
+    help_text(command_find("import", NULL, &words), &text);
     assert_int_equal(words, 1);
     assert_non_null(strstr(buf_str(&text), "usage: drover import FILE..."));
     assert_non_null(strstr(buf_str(&text), "--scale FACTOR"));
@@ -573,6 +583,7 @@ int main(void)
         cmocka_unit_test(test_options_of_list),
         cmocka_unit_test(test_options_help_needs_no_operands),
         cmocka_unit_test(test_options_refused),
+        cmocka_unit_test(test_each_command_has_a_function),
         cmocka_unit_test(test_help_names_what_a_command_takes),
         cmocka_unit_test(test_durations),
         cmocka_unit_test(test_moments),
