@@ -257,9 +257,9 @@ int bulk(const struct steering *steering)
     CLEANUP(session_free) struct session *s = NULL;
     struct bulk b = {.steering = steering,
                      .args = steering->args,
-                     .deadline = cli_deadline(steering->args, 0),
+                     .deadline = connect_deadline(steering->args, 0),
                      .progress = terminal_is(stderr)};
-    int code = CLI_OK, r = cli_connect(b.args, &s);
+    int code = CLI_OK, r = connect_session(b.args, &s);
 
     if (r)
         return r;

@@ -15,7 +15,7 @@
 #include "io/config/config.h"
 #include "io/config/url.h"
 
-int64_t cli_deadline(const struct args *args, int64_t default_ms)
+int64_t connect_deadline(const struct args *args, int64_t default_ms)
 {
     int64_t limit = args->timeout_ms ? args->timeout_ms : default_ms;
     int64_t deadline;
@@ -108,7 +108,7 @@ static int broker_connect(const struct args *args, struct session **out)
     return r ? cli_problem(r, &problem) : CLI_OK;
 }
 
-int cli_connect(const struct args *args, struct session **out)
+int connect_session(const struct args *args, struct session **out)
 {
     return args->from_store ? store_connect(args, out) : broker_connect(args, out);
 }

@@ -10,8 +10,8 @@
 #define CONNECT_ANSWER_MS 30000 /* how long a command waits for an answer without --timeout */
 
 /* Return: 0 with a session for the caller; or the exit code after a complaint. */
-int cli_connect(const struct args *args, struct session **out);
+int connect_session(const struct args *args, struct session **out);
 
 /* Return: the monotonic ms at which a command gives up: after --timeout, else after @default_ms;
  * SESSION_FOREVER if that is 0. */
-int64_t cli_deadline(const struct args *args, int64_t default_ms);
+int64_t connect_deadline(const struct args *args, int64_t default_ms);

@@ -466,7 +466,7 @@ static int submit_it(struct follow *f, struct session *s, Drover__V1__Submit *jo
 
     if (job->events == DROVER__V1__EVENTS__EVENTS_UNSPECIFIED)
         job->events = DROVER__V1__EVENTS__EVENTS_STEP_REPLY;
-    r = submit_job(s, job, cli_deadline(args, CONNECT_ANSWER_MS), &receipt);
+    r = submit_job(s, job, connect_deadline(args, CONNECT_ANSWER_MS), &receipt);
 
     if (r) {
         cli_complain("job %s is not known to be recorded; its id makes it safe to run again",
@@ -494,7 +494,7 @@ static int follow_job(struct follow *f, const struct args *args, struct session 
     f->job = job;
     f->live = args->output == OUTPUT_TABLE && terminal_redraws(f->progress);
     f->began = clock_monotonic_ms();
-    return follow(f, cli_deadline(args, 0));
+    return follow(f, connect_deadline(args, 0));
 }
 
 int cli_run(const struct args *args)
@@ -511,7 +511,7 @@ int cli_run(const struct args *args)
         cli_complain("run follows one job, and there are %zu: use submit", jobs.n);
         return CLI_USAGE;
     }
-    r = cli_connect(args, &s);
+    r = connect_session(args, &s);
     if (r == CLI_OK)
         r = submit_it(&f, s, jobs.items[0], args);
     return r ? r : follow_job(&f, args, s, jobs.items[0]->job_id);
@@ -521,7 +521,7 @@ int cli_watch(const struct args *args)
 {
     CLEANUP(session_free) struct session *s = NULL;
     CLEANUP(follow_deinit) struct follow f = {.progress = stdout};
-    int r = cli_connect(args, &s);
+    int r = connect_session(args, &s);
 
     return r ? r : follow_job(&f, args, s, args->operands[0]);
 }

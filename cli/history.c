@@ -103,12 +103,12 @@ int cli_history(const struct args *args)
 {
     CLEANUP(session_free) struct session *s = NULL;
     struct history h = {.args = args};
-    int r = cli_connect(args, &s);
+    int r = connect_session(args, &s);
 
     if (r)
         return r;
     h.session = s;
-    r = history(&h, cli_deadline(args, args->follow ? 0 : CONNECT_ANSWER_MS));
+    r = history(&h, connect_deadline(args, args->follow ? 0 : CONNECT_ANSWER_MS));
     if (args->output == OUTPUT_JSON && (h.shown > 0 || r == CLI_OK))
         puts(h.shown == 0 ? "[]" : "]");
     return r;

@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 #include "cli/command_run.h"
 #include "cli/connect.h"
-#include "cli/group.h"
+#include "cli/groups.h"
 #include "cli/list_filter.h"
 #include "cli/view.h"
 #include "client/control.h"
@@ -156,14 +156,14 @@ int cli_list(const struct args *args)
     CLEANUP(session_free) struct session *s = NULL;
     CLEANUP(groups_free) struct groups *groups = args->group ? groups_new() : NULL;
     struct list l = {.args = args, .groups = groups};
-    int r = cli_connect(args, &s);
+    int r = connect_session(args, &s);
 
     if (r)
         return r;
     l.session = s;
     list_filter_init(&l.filter, args);
     add_titles(&l.table);
-    r = list(&l, cli_deadline(args, CONNECT_ANSWER_MS));
+    r = list(&l, connect_deadline(args, CONNECT_ANSWER_MS));
     table_deinit(&l.table);
     list_filter_deinit(&l.filter);
     return r;

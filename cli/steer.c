@@ -38,8 +38,8 @@ static int carry_out_one(struct steering *steering)
     CLEANUP(session_free) struct session *s = NULL;
     CLEANUP(wire_free) struct wire_message answer = {0};
     const struct args *args = steering->args;
-    int64_t deadline = cli_deadline(args, CONNECT_ANSWER_MS);
-    int r = cli_connect(args, &s);
+    int64_t deadline = connect_deadline(args, CONNECT_ANSWER_MS);
+    int r = connect_session(args, &s);
 
     if (r)
         return r;

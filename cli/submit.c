@@ -47,7 +47,7 @@ static void print_receipt(const Drover__V1__Receipt *m, enum output output)
 /* Submits all jobs; the first one that is refused decides the exit code. */
 static int submit_all(struct session *s, const struct jobs *jobs, const struct args *args)
 {
-    int64_t deadline = cli_deadline(args, CONNECT_ANSWER_MS);
+    int64_t deadline = connect_deadline(args, CONNECT_ANSWER_MS);
     int exit_code = CLI_OK;
 
     for (size_t i = 0; i < jobs->n; i++) {
@@ -75,6 +75,6 @@ int cli_submit(const struct args *args)
 
     if (r)
         return load_complain(r, &problem);
-    r = cli_connect(args, &s);
+    r = connect_session(args, &s);
     return r ? r : submit_all(s, &jobs, args);
 }

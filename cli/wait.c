@@ -48,8 +48,8 @@ static int wait_one(struct session *s, const char *job, const struct args *args,
 int cli_wait(const struct args *args)
 {
     CLEANUP(session_free) struct session *s = NULL;
-    int64_t deadline = cli_deadline(args, 0);
-    int first = CLI_OK, r = cli_connect(args, &s);
+    int64_t deadline = connect_deadline(args, 0);
+    int first = CLI_OK, r = connect_session(args, &s);
 
     if (r)
         return r;

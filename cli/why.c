@@ -694,8 +694,8 @@ int cli_why(const struct args *args)
 {
     CLEANUP(session_free) struct session *s = NULL;
     CLEANUP(wire_free) struct wire_message answer = {0};
-    struct why why = {.args = args, .deadline = cli_deadline(args, CONNECT_ANSWER_MS)};
-    int r = cli_connect(args, &s);
+    struct why why = {.args = args, .deadline = connect_deadline(args, CONNECT_ANSWER_MS)};
+    int r = connect_session(args, &s);
 
     if (r)
         return r;

@@ -162,8 +162,8 @@ static int list_all(struct session *s, const struct args *args, int64_t deadline
 int cli_workflow_list(const struct args *args)
 {
     CLEANUP(session_free) struct session *s = NULL;
-    int64_t deadline = cli_deadline(args, CONNECT_ANSWER_MS);
-    int r = cli_connect(args, &s);
+    int64_t deadline = connect_deadline(args, CONNECT_ANSWER_MS);
+    int r = connect_session(args, &s);
 
     return r ? r : list_all(s, args, deadline);
 }
@@ -210,8 +210,8 @@ int cli_workflow_show(const struct args *args)
     CLEANUP(wire_free) struct wire_message answer = {0};
     CLEANUP(buf_deinit) struct buf out = {0};
     Drover__V1__ListWorkflows query = DROVER__V1__LIST_WORKFLOWS__INIT;
-    int64_t deadline = cli_deadline(args, CONNECT_ANSWER_MS);
-    int r = cli_connect(args, &s);
+    int64_t deadline = connect_deadline(args, CONNECT_ANSWER_MS);
+    int r = connect_session(args, &s);
 
     if (r)
         return r;

@@ -95,13 +95,13 @@ static struct session peer;
 static bool on_screen;         /* the output is on a screen */
 #define SCREEN (OUTPUT_ID + 1) /* an additional output here */
 
-int cli_connect(const struct args *args, struct session **out)
+int connect_session(const struct args *args, struct session **out)
 {
     *out = &peer;
     return CLI_OK;
 }
 
-int64_t cli_deadline(const struct args *args, int64_t default_ms)
+int64_t connect_deadline(const struct args *args, int64_t default_ms)
 {
     return SESSION_FOREVER;
 }

@@ -2,9 +2,9 @@
 /*
  * Groups: a hash table of counts, and its output
  *
- * See cli/group.h. Called by list.c, for --group.
+ * See cli/groups.h. Called by list.c, for --group.
  */
-#include "cli/group.h"
+#include "cli/groups.h"
 
 #include <inttypes.h>
 #include <stdio.h>
