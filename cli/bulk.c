@@ -19,6 +19,7 @@
 #include "cli/list_filter.h"
 #include "cli/terminal.h"
 #include "cli/view.h"
+#include "cli/view_job.h"
 #include "client/control.h"
 #include "model/json.h"
 

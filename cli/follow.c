@@ -19,8 +19,11 @@
 #include "cli/command_run.h"
 #include "cli/connect.h"
 #include "cli/load.h"
+#include "cli/table.h"
 #include "cli/terminal.h"
 #include "cli/view.h"
+#include "cli/view_job.h"
+#include "cli/view_step.h"
 #include "client/job_status.h"
 #include "client/submit.h"
 #include "model/json.h"
@@ -265,12 +268,12 @@ static void put_summary(const struct follow *f, size_t columns, int64_t now, str
     CLEANUP(buf_deinit) struct buf text = {0};
     const Drover__V1__JobStatus *status = status_of(f);
 
-    view_progress(status, &text);
+    view_job_progress(status, &text);
     buf_printf(&text, ", %s after ", view_job_state(status));
     view_duration(&text, view_span(status->created, status->now));
     if (status->error) {
         buf_puts(&text, ", because ");
-        view_failure(status, &text);
+        view_job_failure(status, &text);
     }
     if (now - f->answered > 5L * POLL_MAX_MS) {
         buf_puts(&text, "; no answer for ");

@@ -10,6 +10,7 @@
 #include "cli/command_run.h"
 #include "cli/connect.h"
 #include "cli/view.h"
+#include "cli/view_job.h"
 #include "client/job_status.h"
 #include "model/json.h"
 

@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/id.h"
 #include "cli/cli.h"
+#include "cli/table.h"
 #include "cli/view.h"
 
 struct group {

@@ -13,7 +13,9 @@
 #include "cli/connect.h"
 #include "cli/groups.h"
 #include "cli/list_filter.h"
+#include "cli/table.h"
 #include "cli/view.h"
+#include "cli/view_job.h"
 #include "client/control.h"
 #include "model/json.h"
 

@@ -10,6 +10,7 @@
 #include "cli/command_run.h"
 #include "cli/connect.h"
 #include "cli/view.h"
+#include "cli/view_job.h"
 #include "client/wait.h"
 #include "model/json.h"
 
@@ -22,7 +23,7 @@ static void print(const Drover__V1__JobStatus *status, const struct args *args)
     else
         view_text(&out, status->job_id, 0);
     if (args->output == OUTPUT_TABLE) {
-        view_failure(status, &failure);
+        view_job_failure(status, &failure);
         buf_printf(&out, " %s%s%s", view_job_state(status), failure.len > 0 ? ": " : "",
                    buf_str(&failure));
     }

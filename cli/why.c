@@ -16,7 +16,9 @@
 #include "cli/cli.h"
 #include "cli/command_run.h"
 #include "cli/connect.h"
+#include "cli/table.h"
 #include "cli/view.h"
+#include "cli/view_job.h"
 #include "client/control.h"
 #include "client/job_status.h"
 

@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/command_run.h"
 #include "cli/connect.h"
+#include "cli/table.h"
 #include "cli/view.h"
 #include "client/control.h"
 #include "io/config/workflow_file.h"

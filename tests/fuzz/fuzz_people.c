@@ -28,6 +28,8 @@
 #include "cli/import.h"
 #include "cli/terminal.h"
 #include "cli/view.h"
+#include "cli/view_job.h"
+#include "cli/view_step.h"
 #include "fuzz.h"
 #include "model/wire.h"
 #include "model/workflow.h"
@@ -50,7 +52,7 @@ static void show_job(const Drover__V1__JobStatus *job)
     CLEANUP(buf_deinit) struct buf out = {0};
 
     view_job(job, false, &out);
-    view_progress(job, &out);
+    view_job_progress(job, &out);
     for (size_t i = 0; i < job->n_steps; i++) {
         CLEANUP(buf_deinit) struct buf detail = {0};
 

@@ -18,7 +18,9 @@
 #include "cli/import.h"
 #include "cli/load.h"
 #include "cli/parse.h"
+#include "cli/table.h"
 #include "cli/view.h"
+#include "cli/view_job.h"
 #include "client/job_id.h"
 #include "model/json.h"
 #include "model/workflow.h"
@@ -539,7 +541,7 @@ static void test_job_shown(void **state)
         "three  x      PARKED   3        2 leases expired, no_money: none?left\n"
         "four   x      WAITING           waits for 1 of 2\n");
     buf_clear(&out);
-    view_progress((Drover__V1__JobStatus *)m, &out);
+    view_job_progress((Drover__V1__JobStatus *)m, &out);
     assert_string_equal(buf_str(&out),
                         "[#####---------------] 1 of 4 settled, 1 running, 1 parked");
     protobuf_c_message_free_unpacked(m, NULL);
