@@ -4882,21 +4882,21 @@ RULES = {
     },
     "why names, for each step that does not move, what it waits for": {
         "why does not see that a queue has no consumer": (
-            "cli/why.c",
+            "cli/why_facts.c",
             "    return queue && queue->consumers == 0 && !step->begun &&\n"
             "           (queue->messages > 0 || step->unstarted > 0);\n",
             "    return false;\n",
             "tests/integration/test_why.py Why.test_no_agent",
         ),
         "why does not name who holds a job": (
-            "cli/why.c",
+            "cli/why_reason.c",
             "    if (*job->held_by) {\n",
             "    if (false) {\n",
             "tests/integration/test_why.py Why.test_held",
         ),
         "why does not name what a step waits for": (
-            "cli/why.c",
-            "    if (a->waits++ < NAMES_SHOWN)\n",
+            "cli/why_facts.c",
+            "    if (w->waits++ < WHY_NAMES_SHOWN)\n",
             "    if (false)\n",
             "tests/integration/test_why.py Why.test_job_in_progress",
         ),
