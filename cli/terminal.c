@@ -2,7 +2,7 @@
 /*
  * Terminals: asks the system about a stream
  *
- * See cli/terminal.h. Called by cli.c, follow.c and bulk.c.
+ * See cli/terminal.h. Called by cli.c, follow.c, follow_screen.c and bulk.c.
  */
 #include "cli/terminal.h"
 

@@ -2,7 +2,7 @@
 /*
  * Views of steps: their state and its details, and rows of a table
  *
- * See cli/view_step.h. Called by view_job.c and follow.c.
+ * See cli/view_step.h. Called by view_job.c, follow_changes.c and follow_screen.c.
  */
 #include "cli/view_step.h"
 
