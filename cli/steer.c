@@ -4,7 +4,6 @@
  *
  * A scheduler records and answers each. Called by command_run.c.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/bulk.h"

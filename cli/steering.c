@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 
-#include "cli/cli.h"
 #include "cli/view.h"
 #include "client/control.h"
 #include "client/text.h"

@@ -5,7 +5,6 @@
  * Called by command_run.c.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/command_run.h"
