@@ -64,7 +64,7 @@ def answer(connection, channel, request, received):
             left = received + share * lease - time.monotonic()
             connection.process_data_events(time_limit=max(left, 0))
         if share < 1 and not done.is_set():
-            # Evidence that this agent has begun: if it crashes, LockedUntil is the end of its lease.
+            # Evidence that this agent has begun: if it crashes, LockedUntil ends with its lease.
             elapsed = int((time.monotonic() - received) * 1000)
             about = {"job_id": request.job_id, "step": request.step, "token": request.token}
             say(channel, progress=[task_pb2.Progress(**about, fraction=-1, elapsed_ms=elapsed)])

@@ -6,9 +6,9 @@ event
     operations_page.py check [ROOT]     fails if the page differs from the sources
     operations_page.py write [ROOT]     writes the tables of settings and metrics into the page
 
-The settings come from the table in common/io/config/config_table.c, the metrics from the files in METRICS. A log
-event of a daemon must be in the page as `event` at the beginning of a table row, and each such row
-must be an event that a daemon logs.
+The settings come from the table in common/io/config/config_table.c, the metrics from the files in
+METRICS. A log event of a daemon must be in the page as `event` at the beginning of a table row, and
+each such row must be an event that a daemon logs.
 """
 
 import pathlib

@@ -1,29 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a job goes where it goes: each parking, turn, hold and end has its cause, and each cause its effect
+"""Checks causes: each parking, turn, hold and end of a job has a cause, and each cause its effect
 
-A cause is a command that a client has sent, an answer that no further try can mend, a step that was tried, or has
-died, as often as its policy allows, or the deadline of the job.
+A cause is a command that a client has sent, a permanent failure, a step that has used up the
+failures or expiries that its policy allows, or the deadline of the job.
 """
 
 import wire
 
-STEERED = {  # by which command
-    "killed": ["kill"], "resumed": ["resume"], "retried": ["retry"], "edited": ["change"], "resolved": ["resolve"],
-    "held paused": ["pause"], "turned A REQUESTED": ["enable"], "turned D REQUESTED": ["disable"],
+STEERED = {  # entry of the history → the commands that cause it
+    "killed": ["kill"],
+    "resumed": ["resume"],
+    "retried": ["retry"],
+    "edited": ["change"],
+    "resolved": ["resolve"],
+    "held paused": ["pause"],
+    "turned A REQUESTED": ["enable"],
+    "turned D REQUESTED": ["disable"],
     "turned D CANCELLED": ["cancel"],
-}  # fmt: skip
-OF_STEPS = ("retried", "edited")  # one command has several of these
-DEADLINES = {  # what becomes of a job that is late
-    "held deadline": wire.RECOURSE_PARK, "overdue": wire.RECOURSE_PARK, "ending DEADLINE": wire.RECOURSE_FAIL,
+}
+OF_STEPS = ("retried", "edited")  # one command can cause several of these
+DEADLINES = {  # entry of the history → the recourse of a deadline that causes it
+    "held deadline": wire.RECOURSE_PARK,
+    "overdue": wire.RECOURSE_PARK,
+    "ending DEADLINE": wire.RECOURSE_FAIL,
     "turned D FAILURE DEADLINE": wire.RECOURSE_COMPENSATE,
-}  # fmt: skip
-ANYTHING = None  # what follows nobody outside can know
+}
+ANYTHING = None  # an observer from outside cannot know which entry follows
 
 
 def command_name(control):
-    """As a history has it."""
+    """The name of a command in a history."""
     name = control.WhichOneof("command")
-    if name == "retry" and (control.retry.HasField("arguments") or control.retry.HasField("change")):
+    retry = control.retry
+    if name == "retry" and (retry.HasField("arguments") or retry.HasField("change")):
         return "change"
     if name != "set_desired":
         return name
@@ -31,23 +40,26 @@ def command_name(control):
 
 
 class Reasons:
-    """@replay: of which each entry is held against what came before it."""
+    """Compares each entry of a history with those before it. @replay: of that history."""
 
     def __init__(self, replay):
         self._replay = replay
         self._last = ""  # the entry before
-        self._due = ""  # the recourse that has to be next, ANYTHING, or none
-        self._command = None  # the last one: its entry's number and time, its name and the Controls that it may be
+        self._due = ""  # the recourse that must be the next entry; ANYTHING; "" for none
+        # Of the last command: number and time of its entry, its name, the Controls that it may be.
+        self._command = None
 
     def entry(self, words):
-        """@words: from the event on, before the replay follows."""
+        """Checks an entry before the replay applies it. @words: of the entry, from its event on."""
         event, text = words[0], " ".join(words)
         due, self._due = self._due, ""
         if due and text != due:
             self._fail("I12", f"{text}, not {due}")
         if event == "command":
             self._take_command(words)
-        elif event in ("parked", "given_up") or text.startswith("turned D FAILURE") and "DEADLINE" not in words:
+        elif event in ("parked", "given_up") or (
+            text.startswith("turned D FAILURE") and "DEADLINE" not in words
+        ):
             self._takes_recourse(event, words, due)
         elif " ".join(words[:3]) == "turned A TRY":
             self._tries_again()
@@ -61,11 +73,11 @@ class Reasons:
         self._last = text
 
     def control(self):
-        """The client's command that is being carried out."""
+        """The Control of the client whose command is being carried out."""
         return self._command[3][0]
 
     def failed(self, flight, answers):
-        """A failure was recorded. @answers: what those may be that it was recorded for; none where nobody knows."""
+        """A failure was recorded. @answers: the answers that it may be of; none if unknown."""
         if not answers or self._replay.steps[flight.number].vague:
             self._due = ANYTHING
             return
@@ -81,7 +93,7 @@ class Reasons:
     # --- recourse ---
 
     def _recourse_of(self, flight, answer):
-        """What must follow it; "" where the step is tried again, or where the job wants no more of it."""
+        """The entry that must follow; "" if the step is tried again or not wanted any more."""
         replay, i = self._replay, flight.number
         step, terms = replay.steps[i], replay.terms(i, flight.back)
         if replay.ending or not flight.back and (replay.back or step.turn < replay.since):
@@ -104,18 +116,20 @@ class Reasons:
         i, reason = (int(words[4]), words[3]) if event == "turned" else (int(words[1]), words[2])
         step = self._replay.steps[i]
         terms = self._replay.terms(i, step.back)
-        if step.laid_down and event == "parked" and not self._last.startswith(f"failed {i} "):
+        if step.timer_cancelled and event == "parked" and not self._last.startswith(f"failed {i} "):
             enough = (step.vague or step.failures >= terms.maximum_attempts
                       or step.expiries >= terms.maximum_expiries)
             self._require(enough, "I12", f"{text} again, and its tries are not used up")
             return
         recourse = terms.on_permanent if reason == "PERMANENT" else terms.on_exhausted
-        self._require(text == self._recourse(i, recourse, reason), "I12", f"{text}, against its policy")
+        policy = self._recourse(i, recourse, reason)
+        self._require(text == policy, "I12", f"{text}, against its policy")
         if reason == "DEATHS":
             enough = step.vague or step.expiries >= terms.maximum_expiries
-            self._require(enough, "I9", f"{text} after {step.expiries} deaths")
+            self._require(enough, "I9", f"{text} after {step.expiries} expiries")
             return
-        self._require(self._last.startswith(f"failed {i} "), "I6", f"{text}, and nothing has failed")
+        failed = self._last.startswith(f"failed {i} ")
+        self._require(failed, "I6", f"{text}, and nothing has failed")
         if reason == "EXHAUSTED":
             enough = step.vague or step.failures >= terms.maximum_attempts
             self._require(enough, "I9", f"{text} after {step.failures} failures")
@@ -123,13 +137,15 @@ class Reasons:
 
     def _tries_again(self):
         replay = self._replay
-        self._require(replay.cause == "FAILURE" and replay.back and replay.all_there(True) and not replay.settled,
-                      "I6", "tried once more, and no failure was taken back")  # fmt: skip
+        undone = replay.back and replay.all_there(True) and not replay.settled
+        self._require(replay.cause == "FAILURE" and undone, "I6",
+                      "tried once more, and no failure was taken back")
 
     def _is_late(self, text):
         replay = self._replay
         self._require(not replay.back, "I6", f"{text} on the way back")
-        self._require(replay.definition.on_deadline == DEADLINES[text], "I12", f"{text}, against its policy")
+        self._require(replay.definition.on_deadline == DEADLINES[text], "I12",
+                      f"{text}, against its policy")
         self._require(replay.complete_by, "I6", f"{text}, and it has no deadline")
         self._require(replay.clock_set or replay.at >= replay.complete_by, "I12",
                       f"{text} {replay.complete_by - replay.at} ms before its deadline")
@@ -151,8 +167,9 @@ class Reasons:
         seq, at, name, controls = self._command or (0, 0, "", [])
         replay = self._replay
         follows = seq == replay.seq - 1 or event in OF_STEPS and at == replay.at
-        self._require(follows and name in allowed and any(self._means(c, event, words) for c in controls),
-                      "I10", f"{text}, and no client has said so")  # fmt: skip
+        meant = any(self._means(c, event, words) for c in controls)
+        self._require(follows and name in allowed and meant, "I10",
+                      f"{text}, and no client has said so")
 
     def _means(self, control, event, words):
         """Whether the command is about this step."""
@@ -162,5 +179,6 @@ class Reasons:
             return named and edits == (event == "edited")
         if event == "resolved":
             state = wire.STATE_ACTIVE if words[2] == "A" else wire.STATE_DISABLED
-            return (control.resolve.step, control.resolve.state) == (self._replay.name(int(words[1])), state)
+            step = self._replay.name(int(words[1]))
+            return (control.resolve.step, control.resolve.state) == (step, state)
         return True

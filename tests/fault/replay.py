@@ -40,7 +40,7 @@ class Step:
         self.not_before = self.not_after = 0  # of the next try
         self.parked = ""  # why
         self.failed = False  # for good
-        self.laid_down = False  # its job was about to end since it was dispatched
+        self.timer_cancelled = False  # its job was about to end after it was dispatched
         self.arguments = None  # that a person gave it
         self.results = {b""}  # possible results, as known when it was last at rest; None: any
         self.renewed = False  # its tries were used up when the job turned: the next one begins anew
@@ -210,7 +210,7 @@ class Replay:
         for step in self.steps:
             # an entry that begins them anew sets these times again
             step.not_before = step.not_after = 0
-            step.laid_down = True
+            step.timer_cancelled = True
 
     def _on_held(self, rest):
         self.require(not self.hold, "I6", "held twice")
@@ -341,7 +341,7 @@ class Replay:
         self.require(token not in self.flights, "I3", f"token {token} used twice")
         self._may_be_tried(i, step, back, token)
         step.attempt, step.back, step.parked, step.not_after = attempt, back, "", 0
-        step.laid_down = step.renewed = False
+        step.timer_cancelled = step.renewed = False
         if not back:
             step.forward = step.turn
         flight = Flight(i, self.name(i), attempt, token, back, self.at)
@@ -487,7 +487,7 @@ class Replay:
     def _on_step_parked(self, i, step, rest):
         step.parked = rest[1]
         interval = self.terms(i, step.back).park_interval_ms
-        news = step.parked != "EXHAUSTED" or interval <= 0 or step.laid_down or (
+        news = step.parked != "EXHAUSTED" or interval <= 0 or step.timer_cancelled or (
             step.failures == self.terms(i, step.back).maximum_attempts)
         self.parkings.append((self.at, i, step.parked, news))
         if step.parked == "EXHAUSTED" and interval > 0:

@@ -802,7 +802,7 @@ class Planted(unittest.TestCase):
         self.scene.cut("p", 5, "parked 0 PERMANENT")
         self.found("I12", "though it may be tried again")
         self.scene.cut("p", 3, "parked 0 DEATHS")
-        self.found("I9", "parked 0 DEATHS after 1 deaths")
+        self.found("I9", "parked 0 DEATHS after 1 expiries")
         self.scene.cut("p", 3, "parked 0 EXHAUSTED")
         self.found("I6", "nothing has failed")
 

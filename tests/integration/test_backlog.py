@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dispatches that no agent has begun do not count. Agents are slow, absent, come and go, or
 restart, while requests stand in their queues past their LockedUntil, behind others with longer
-waits. No agent crashes here, so no expiry may count, nothing may park, and everything is done in the
+waits. No agent crashes here: no expiry may count, nothing may park, and everything is done in the
 end. An agent that crashes with a request still counts."""
 
 import collections

@@ -484,7 +484,7 @@ class Rabbit(Server):
             self._evaluate("[catch sys:resume(Pid) || Pid <- rabbit_networking:connections()], ok")
 
     def sync(self):
-        """Has the node write down now which quorum queues it has; by itself it does so half a second
+        """Makes the node record its quorum queues now; without this it does so half a second
         later or more. A queue that is not on disk when the node is killed comes back empty and,
         until an election is called, without a leader: consumers and publishers get no answer
         (3.10)."""

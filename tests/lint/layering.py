@@ -6,7 +6,7 @@
 
 Base uses libc, libmd and uthash. The model adds base, jansson and protobuf-c, and is pure: no file
 descriptor, clock or log. Io may use any library. The client library adds io. In a role's folder,
-the machine is as pure as the model, but may log; *_io.c, main.c, handler_*.c and the files used only
+the machine is as pure as the model, but may log; *_io.c, main.c, handler_*.c and files used only
 by these drive it, and may use everything but another role and the client library. The command line
 has no machine, and is the only role that may use the client library. Indirect includes need no
 check: every header in between is checked by its own layer.

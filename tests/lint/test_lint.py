@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 import circles
+import columns
 import layering
 import spdx
 
@@ -147,6 +148,17 @@ class Spdx(unittest.TestCase):
             with self.subTest(path=path):
                 said = [f"{path}:1: must begin with {LICENCE}"]
                 self.assertEqual(run(spdx, {path: text}), (1, said))
+
+
+class Columns(unittest.TestCase):
+    def test_longest(self):
+        line = "#" * columns.MOST
+        self.assertEqual(run(columns, {"dev": f"{line}\n", "tests/a/x.py": f"{line}\n"}), (0, []))
+
+    def test_too_long(self):
+        line = "/" * (columns.MOST + 1)
+        said = ["cli/x.c:2: 101 columns"]
+        self.assertEqual(run(columns, {"cli/x.c": f"\n{line}\n"}), (1, said))
 
 
 class Circles(unittest.TestCase):

@@ -354,27 +354,45 @@ RULES = {
         "a command, or a Recover, is acknowledged before its store call": (
             "scheduler/on_control.c",
             "    log_debug(\"control\",",
-            "    if (item->handle)\n        effects_add(s->out, EFFECT_ACK, item->handle);\n    item->handle = 0;\n    log_debug(\"control\",",
+            "    if (item->handle)\n        effects_add(s->out, EFFECT_ACK, item->handle);\n"
+            "    item->handle = 0;\n    log_debug(\"control\",",
         ),
         "a Recover is acknowledged before its requests": (
             "scheduler/transition.c",
             "    if (w) {\n        request_publish(s, t, transition, w);\n",
-            "    if (op->item->handle && op->item->source == SCHEDULER_CONTROL &&\n        op->item->message.control->command_case == DROVER__V1__CONTROL__COMMAND_RECOVER) {\n        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n    if (w) {\n        request_publish(s, t, transition, w);\n",
+            "    if (op->item->handle && op->item->source == SCHEDULER_CONTROL &&\n"
+            "        op->item->message.control->command_case == "
+            "DROVER__V1__CONTROL__COMMAND_RECOVER) {\n"
+            "        effects_add(s->out, EFFECT_ACK, op->item->handle);\n"
+            "        op->item->handle = 0;\n    }\n    if (w) {\n"
+            "        request_publish(s, t, transition, w);\n",
         ),
         "a command is acknowledged before its requests": (
             "scheduler/transition.c",
             "    if (w) {\n        request_publish(s, t, transition, w);\n",
-            "    if (op->item->handle && op->item->source == SCHEDULER_CONTROL &&\n        op->item->message.control->command_case != DROVER__V1__CONTROL__COMMAND_RECOVER) {\n        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n    if (w) {\n        request_publish(s, t, transition, w);\n",
+            "    if (op->item->handle && op->item->source == SCHEDULER_CONTROL &&\n"
+            "        op->item->message.control->command_case != "
+            "DROVER__V1__CONTROL__COMMAND_RECOVER) {\n"
+            "        effects_add(s->out, EFFECT_ACK, op->item->handle);\n"
+            "        op->item->handle = 0;\n    }\n    if (w) {\n"
+            "        request_publish(s, t, transition, w);\n",
         ),
         "an expired request is acknowledged before the request in its place": (
             "scheduler/transition.c",
             "    if (w) {\n        request_publish(s, t, transition, w);\n",
-            "    if (op->item->handle && op->item->source == SCHEDULER_EXPIRED) {\n        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n    if (w) {\n        request_publish(s, t, transition, w);\n",
+            "    if (op->item->handle && op->item->source == SCHEDULER_EXPIRED) {\n"
+            "        effects_add(s->out, EFFECT_ACK, op->item->handle);\n"
+            "        op->item->handle = 0;\n    }\n    if (w) {\n"
+            "        request_publish(s, t, transition, w);\n",
         ),
         "a reply is acknowledged before the requests of a later turn": (
             "scheduler/transition.c",
             "    if (w) {\n        request_publish(s, t, transition, w);\n",
-            "    if (op->item->handle && op->item->source == SCHEDULER_REPLIES && transition->n_requests > 0 &&\n        transition->requests[0].turn > 1) {\n        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n    if (w) {\n        request_publish(s, t, transition, w);\n",
+            "    if (op->item->handle && op->item->source == SCHEDULER_REPLIES && "
+            "transition->n_requests > 0 &&\n        transition->requests[0].turn > 1) {\n"
+            "        effects_add(s->out, EFFECT_ACK, op->item->handle);\n"
+            "        op->item->handle = 0;\n    }\n    if (w) {\n"
+            "        request_publish(s, t, transition, w);\n",
         ),
         "a redelivered reply does not send its follow-up requests again": (
             FUNCTIONS,
@@ -431,7 +449,9 @@ RULES = {
         "the sender is answered after the acknowledgement": (
             "scheduler/publish.c",
             "    m = publish_message(s, op, body, item->json);\n    m->exchange = \"\";\n",
-            "    if (item->handle)\n        effects_add(s->out, EFFECT_ACK, item->handle);\n    item->handle = 0;\n    m = publish_message(s, op, body, item->json);\n    m->exchange = \"\";\n",
+            "    if (item->handle)\n        effects_add(s->out, EFFECT_ACK, item->handle);\n"
+            "    item->handle = 0;\n    m = publish_message(s, op, body, item->json);\n"
+            "    m->exchange = \"\";\n",
         ),
     },
     "A reply counts while its dispatch is in flight, by its token alone; late replies are kept": {
@@ -529,7 +549,8 @@ RULES = {
         "an agent without a slot reports that there will be no effect": (
             "agent/waiting.c",
             "        .retry_after_ms = delivery_is_batch(run->delivery)",
-            "        .effect = DROVER__V1__EFFECT__EFFECT_NONE,\n        .retry_after_ms = delivery_is_batch(run->delivery)",
+            "        .effect = DROVER__V1__EFFECT__EFFECT_NONE,\n"
+            "        .retry_after_ms = delivery_is_batch(run->delivery)",
             f"{AGENT} test_suspect_while_draining",
         ),
         "an agent without a slot reports no effect of a first attempt": (
@@ -690,19 +711,19 @@ RULES = {
             FUNCTIONS,
             "  if is_new or till == 0 then\n    add_alert",
             "  if is_new then\n    add_alert",
-            "tests/integration/test_functions.py Functions.test_alert_when_a_parked_step_parks_for_good",
+            FUNCTIONS_TEST + "test_alert_when_a_parked_step_parks_for_good",
         ),
         "a step that has used up its tries is sent again when its job goes on": (
             FUNCTIONS,
             "    if reason then -- its timer",
             "    if false then -- its timer",
-            "tests/integration/test_functions.py Functions.test_step_with_its_expiries_used_up_is_not_sent_again",
+            FUNCTIONS_TEST + "test_step_with_its_expiries_used_up_is_not_sent_again",
         ),
         "a step that became due during a hold is not named again": (
             FUNCTIONS,
             "next_asked(job, rec) == 'A') and not overtaken(job, rec) then\n    return nil",
             "next_asked(job, rec) == 'A') then\n    return nil",
-            "tests/integration/test_functions.py Functions.test_step_named_on_hold_in_a_job_that_ends",
+            FUNCTIONS_TEST + "test_step_named_on_hold_in_a_job_that_ends",
         ),
     },
     "An expiry counts if an agent has had the request, and in no other case": {
@@ -745,7 +766,8 @@ RULES = {
         ),
         "an alert about silence is not over when the actor is served": (
             "scheduler/alert_cause.c",
-            "ALERT_UNROUTABLE, ALERT_SILENT,\n                                          ALERT_REJECTED};",
+            "ALERT_UNROUTABLE, ALERT_SILENT,\n"
+            "                                          ALERT_REJECTED};",
             "ALERT_UNROUTABLE, ALERT_REJECTED};",
             "tests/integration/test_backlog.py Silence.test_one_alert",
         ),
@@ -759,14 +781,14 @@ RULES = {
             FUNCTIONS,
             "    lease = max(lease, rec.till) -- a late",
             "    -- a late",
-            "tests/integration/test_functions.py Functions.test_late_progress_does_not_shorten_a_lease",
+            FUNCTIONS_TEST + "test_late_progress_does_not_shorten_a_lease",
         ),
         "a returned request that an agent has begun is taken from that agent": (
             FUNCTIONS,
             "  if (op.kind == 'N' or op.kind == 'J') and progress_of(p, op.job, i, "
             "rec.token) then\n",
             "  if false then\n",
-            "tests/integration/test_functions.py Functions.test_expired_request_with_progress_stays_in_flight",
+            FUNCTIONS_TEST + "test_expired_request_with_progress_stays_in_flight",
         ),
         "an agent does not report that it has begun": (
             "agent/heartbeat.c",
@@ -801,18 +823,22 @@ RULES = {
         "an agent that drains gives back a suspect with evidence": (
             "agent/suspect.c",
             "void suspect_requeue_all(struct agent *a)\n{\n",
-            "void suspect_requeue_all(struct agent *a)\n{\n    if (a->suspects.present && !a->suspects.present->delivery->acked)\n        requeue(a, take(a->suspects.present));\n",
+            "void suspect_requeue_all(struct agent *a)\n{\n"
+            "    if (a->suspects.present && !a->suspects.present->delivery->acked)\n"
+            "        requeue(a, take(a->suspects.present));\n",
             f"{AGENT} test_reported_suspect_while_draining",
         ),
         "a request that comes too late to be begun is dropped": (
             "agent/waiting.c",
-            "    if (run->delivery->acked || run->delivery->repeated || delivery_is_batch(run->delivery))\n",
+            "    if (run->delivery->acked || run->delivery->repeated || "
+            "delivery_is_batch(run->delivery))\n",
             "    if (true)\n",
             f"{AGENT} test_no_start_after_the_lease",
         ),
         "a request that comes too late to be begun is given back for ever": (
             "agent/waiting.c",
-            "    if (run->delivery->acked || run->delivery->repeated || delivery_is_batch(run->delivery))\n",
+            "    if (run->delivery->acked || run->delivery->repeated || "
+            "delivery_is_batch(run->delivery))\n",
             "    if (run->delivery->acked || delivery_is_batch(run->delivery))\n",
             f"{AGENT} test_no_start_after_the_lease",
         ),
@@ -968,7 +994,7 @@ RULES = {
             FUNCTIONS,
             "      elseif not copied and not late then\n",
             "      elseif not late then\n",
-            "tests/integration/test_functions.py Functions.test_waiting_request_with_another_copy_sent",
+            FUNCTIONS_TEST + "test_waiting_request_with_another_copy_sent",
         ),
     },
     "A damaged job stops no other job, and can be ended": {
@@ -1382,7 +1408,7 @@ RULES = {
             "(job[1] or '0') or 0) > 0 or call('ZSCORE', p .. 'owed', id .. ' ' .. (job[2] "
             "or ''))\n",
             "(job[1] or '0') or 0) > 0\n",
-            "tests/integration/test_functions.py Functions.test_forget_waits_for_uncounted_notifications",
+            FUNCTIONS_TEST + "test_forget_waits_for_uncounted_notifications",
         ),
         "a cancelled job ends as one that was only turned back": (
             FUNCTIONS,
@@ -1502,7 +1528,7 @@ RULES = {
             FUNCTIONS,
             "  if at.stuck_do ~= job.stuck_do or at.stuck_undo ~= job.stuck_undo then\n",
             "  if false then\n",
-            "tests/integration/test_functions.py Functions.test_sweep_mends_the_count_of_stuck_steps",
+            FUNCTIONS_TEST + "test_sweep_mends_the_count_of_stuck_steps",
         ),
         "a sweep goes on counting although its job has changed": (
             FUNCTIONS,
@@ -1514,13 +1540,13 @@ RULES = {
             FUNCTIONS,
             "  if job.phase == 'PROCESSING' and #job.spreads == 0 then\n    sweep_steps",
             "  if can_dispatch(job) and #job.spreads == 0 then\n    sweep_steps",
-            "tests/integration/test_functions.py Functions.test_sweep_mends_the_count_of_stuck_steps",
+            FUNCTIONS_TEST + "test_sweep_mends_the_count_of_stuck_steps",
         ),
         "a job whose counters were corrected at its end is not driven": (
             FUNCTIONS,
             " or should_settle(job)\n",
             "\n",
-            "tests/integration/test_functions.py Functions.test_sweep_drives_a_job_whose_counters_were_too_high",
+            FUNCTIONS_TEST + "test_sweep_drives_a_job_whose_counters_were_too_high",
         ),
         "a sweep leaves a step that waits for nothing": (
             FUNCTIONS,
@@ -1550,7 +1576,7 @@ RULES = {
             FUNCTIONS,
             "  if at.seq ~= job.seq or at.had_busy ~= job.busy then\n",
             "  if at.seq ~= job.seq then\n",
-            "tests/integration/test_functions.py Functions.test_sweep_counts_while_a_step_comes_to_rest",
+            FUNCTIONS_TEST + "test_sweep_counts_while_a_step_comes_to_rest",
         ),
         "a sweep trusts the index of due jobs": (
             FUNCTIONS,
@@ -1730,44 +1756,44 @@ RULES = {
             FUNCTIONS,
             "  remove_parked(job, i)\n  reset_counts(rec)\n",
             "  remove_parked(job, i)\n",
-            "tests/integration/test_functions.py Functions.test_retry_of_one_step_resets_its_failures",
+            FUNCTIONS_TEST + "test_retry_of_one_step_resets_its_failures",
         ),
         "a Retry of all steps keeps the counters": (
             FUNCTIONS,
             "      reset_counts(rec)\n      set_state(job, i, rec, 'W', 0)\n",
             "      set_state(job, i, rec, 'W', 0)\n",
-            "tests/integration/test_functions.py Functions.test_retry_all_of_steps_whose_timers_the_end_cancelled",
+            FUNCTIONS_TEST + "test_retry_all_of_steps_whose_timers_the_end_cancelled",
         ),
         "a Retry of all steps keeps the counters of a due step that it has not reached yet": (
             FUNCTIONS,
             "  elseif retry_ahead(job, i) and retry_applies(job, i, rec) then\n",
             "  elseif false then\n",
-            "tests/integration/test_functions.py Functions.test_retry_all_before_the_walk_reaches_a_step",
+            FUNCTIONS_TEST + "test_retry_all_before_the_walk_reaches_a_step",
         ),
         "a Retry of all steps begins a step anew that has tries left": (
             FUNCTIONS,
             "  elseif retry_ahead(job, i) and retry_applies(job, i, rec) then\n",
             "  elseif retry_ahead(job, i) then\n",
-            "tests/integration/test_functions.py Functions.test_retry_all_before_the_walk_reaches_a_step",
+            FUNCTIONS_TEST + "test_retry_all_before_the_walk_reaches_a_step",
         ),
         "a Retry of all steps counts a step as passed that it reaches next": (
             FUNCTIONS,
             "work.from == 'y' and work.offset <= i then",
             "work.from == 'y' and work.offset < i then",
-            "tests/integration/test_functions.py Functions.test_retry_all_before_the_walk_reaches_a_step",
+            FUNCTIONS_TEST + "test_retry_all_before_the_walk_reaches_a_step",
         ),
         "a Retry of all steps keeps the counters of a step that was parked when the job ended": (
             FUNCTIONS,
             "  elseif rec.state == 'R' or rec.current == job.desired "
             "or rec.failures + rec.expiries == 0 then",
             "  elseif rec.state ~= 'M' then",
-            "tests/integration/test_functions.py Functions.test_retry_all_of_steps_whose_timers_the_end_cancelled",
+            FUNCTIONS_TEST + "test_retry_all_of_steps_whose_timers_the_end_cancelled",
         ),
         "a Retry of all steps keeps the counters of a step that had failed when the job ended": (
             FUNCTIONS,
             "  elseif rec.state == 'W' then\n    return has_tried(job, rec)\n",
             "",
-            "tests/integration/test_functions.py Functions.test_retry_all_of_a_permanent_failure_after_the_end",
+            FUNCTIONS_TEST + "test_retry_all_of_a_permanent_failure_after_the_end",
         ),
         "a Retry of all steps passes over a step for which recovery was requested": (
             FUNCTIONS,
@@ -1775,26 +1801,26 @@ RULES = {
             "or rec.failures + rec.expiries == 0 then",
             "  elseif rec.state ~= 'W' or rec.current == job.desired "
             "or rec.failures + rec.expiries == 0 then",
-            "tests/integration/test_functions.py Functions.test_retry_all_of_a_step_due_to_be_parked",
+            FUNCTIONS_TEST + "test_retry_all_of_a_step_due_to_be_parked",
         ),
         "a Retry of all steps forgets that a step has too many expiries": (
             FUNCTIONS,
             "  if rec.expiries >= t.expiries then\n"
             "    return 'DEATHS', silence_ends(job, t, rec)\n  elseif",
             "  if",
-            "tests/integration/test_functions.py Functions.test_retry_all_of_a_step_due_to_be_parked",
+            FUNCTIONS_TEST + "test_retry_all_of_a_step_due_to_be_parked",
         ),
         "a Retry of all steps begins parked steps before it checks their counters": (
             FUNCTIONS,
             "resume_after_failure(job, next(recs) and 'w' or 'y')",
             "resume_after_failure(job, 'w')",
-            "tests/integration/test_functions.py Functions.test_retry_all_of_a_permanent_failure_after_the_end",
+            FUNCTIONS_TEST + "test_retry_all_of_a_permanent_failure_after_the_end",
         ),
         "a parked step whose timer the end of its job cancelled does not count as parked": (
             FUNCTIONS,
             "and not has_tried(job, rec)",
             "",
-            "tests/integration/test_functions.py Functions.test_retry_of_a_step_whose_timer_the_end_cancelled",
+            FUNCTIONS_TEST + "test_retry_of_a_step_whose_timer_the_end_cancelled",
         ),
         "a step in flight is retried": (
             FUNCTIONS,
@@ -1805,7 +1831,7 @@ RULES = {
             FUNCTIONS,
             "  return how == '!' and 'ANEW' or nil, how ~= '!' and 'UNKNOWN' or nil\n",
             "  return 'ANEW'\n",
-            "tests/integration/test_functions.py Functions.test_new_arguments_for_an_unknown_step_are_refused",
+            FUNCTIONS_TEST + "test_new_arguments_for_an_unknown_step_are_refused",
         ),
         "new arguments are not kept": (
             FUNCTIONS,
@@ -1921,7 +1947,7 @@ RULES = {
             FUNCTIONS,
             "  elseif is_gone and may_have_begun(rec) then\n",
             "  elseif false then\n",
-            "tests/integration/test_functions.py Functions.test_migrate_without_a_step_that_was_sent",
+            FUNCTIONS_TEST + "test_migrate_without_a_step_that_was_sent",
         ),
         "a migration repeats a step that a person has resolved as done": (
             FUNCTIONS,
@@ -2334,7 +2360,8 @@ RULES = {
         ),
         "large messages of one queue stop those of another": (
             "scheduler/intake.c",
-            "    struct intake_queue *in = &s->intake.queues[item->source];\n    struct waiting *w;",
+            "    struct intake_queue *in = &s->intake.queues[item->source];\n"
+            "    struct waiting *w;",
             "    struct intake_queue *in = &s->intake.queues[0];\n    struct waiting *w;",
             f"{LIMITS} test_large_messages_wait",
         ),
@@ -2352,7 +2379,8 @@ RULES = {
         ),
         "a scheduler that has stopped consuming never starts again": (
             "scheduler/intake.c",
-            "    if (s->intake.consuming_stopped && s->intake.unread_bytes <= INTAKE_UNREAD_BYTES / 2)\n",
+            "    if (s->intake.consuming_stopped && s->intake.unread_bytes <= INTAKE_UNREAD_BYTES "
+            "/ 2)\n",
             "    if (false)\n",
             f"{LIMITS} test_large_messages_go_back",
         ),
@@ -2413,7 +2441,8 @@ RULES = {
         "an alert about one actor keeps the alerts about others from being sent": (
             "scheduler/allowance.c",
             "    if (news)\n        a->alerted_at = s->now;\n    return news;\n",
-            "    if (s->now < s->alerts.isolated_at + ALERT_AGAIN_MS)\n        return false;\n    s->alerts.isolated_at = s->now;\n    return news;\n",
+            "    if (s->now < s->alerts.isolated_at + ALERT_AGAIN_MS)\n        return false;\n"
+            "    s->alerts.isolated_at = s->now;\n    return news;\n",
             f"{LIMITS} test_alert_for_each_actor",
         ),
         "bad replies of one actor use up the allowance of others": (
@@ -2744,7 +2773,7 @@ RULES = {
             FUNCTIONS,
             "      if not is_other_actor(job, i, rec, op.actor) then\n        keep_late",
             "      if true then\n        keep_late",
-            "tests/integration/test_functions.py Functions.test_late_reply_of_another_actor_is_not_kept",
+            FUNCTIONS_TEST + "test_late_reply_of_another_actor_is_not_kept",
         ),
         "the evidence of a late reply shows its token": (
             FUNCTIONS,
@@ -3471,7 +3500,7 @@ RULES = {
             FUNCTIONS,
             "  call('ZREM', job.p .. 'failed', job.id)\n  call('ZADD'",
             "  call('ZADD'",
-            "tests/integration/test_functions.py Functions.test_retried_job_is_not_listed_as_failed",
+            FUNCTIONS_TEST + "test_retried_job_is_not_listed_as_failed",
         ),
         "a field that few jobs have is not read": (
             FUNCTIONS,
@@ -3538,7 +3567,9 @@ RULES = {
         "a malformed message is dropped": (
             "scheduler/dead_letter.c",
             "    letter->reason = or_abort(strdup(reason));\n    s->stats.dead_letters++;\n",
-            "    letter->reason = or_abort(strdup(reason));\n    s->stats.dead_letters++;\n    if (strncmp(reason, \"MALFORMED\", 9) == 0) {\n        op_unref(s, &letter->op);\n        return;\n    }\n",
+            "    letter->reason = or_abort(strdup(reason));\n    s->stats.dead_letters++;\n"
+            "    if (strncmp(reason, \"MALFORMED\", 9) == 0) {\n"
+            "        op_unref(s, &letter->op);\n        return;\n    }\n",
         ),
     },
     "A client that reads page by page gets everything, in order, unchanged": {
@@ -3607,7 +3638,7 @@ RULES = {
             FUNCTIONS,
             "  elseif op.kind == rec.asked then\n    on_success",
             "  elseif op.kind == 'A' or op.kind == 'D' then\n    on_success",
-            "tests/integration/test_functions.py Functions.test_reply_with_the_other_state_is_a_failure",
+            FUNCTIONS_TEST + "test_reply_with_the_other_state_is_a_failure",
         ),
         "a permanent failure is recorded as transient": (
             "scheduler/on_replies.c",
@@ -3703,7 +3734,8 @@ RULES = {
     "An agent tries again within the lease as often as its actor says, and only TRANSIENT": {
         "an agent tries again any number of times": (
             "agent/running.c",
-            "           run->seen.tries < settings_actor(&a->config, run->seen.request->actor)->lease_retries &&\n",
+            "           run->seen.tries < settings_actor(&a->config, "
+            "run->seen.request->actor)->lease_retries &&\n",
             "",
             f"{AGENT} test_failure_is_reported",
         ),
@@ -3819,14 +3851,17 @@ RULES = {
         "a lease begins with the slot": (
             "agent/running.c",
             "    run->started = a->now;\n    run_watch_lease(a, run, on_deadline);\n",
-            "    run->started = a->now;\n    run->seen.deadline = a->now + run->seen.request->lock_ms;\n    run_watch_lease(a, run, on_deadline);\n",
+            "    run->started = a->now;\n"
+            "    run->seen.deadline = a->now + run->seen.request->lock_ms;\n"
+            "    run_watch_lease(a, run, on_deadline);\n",
             f"{AGENT} test_waiting_for_a_slot",
         ),
         "a request is acknowledged before its reply": (
             "agent/running.c",
             '                  LOG_I("attempt", request->attempt));\n    }\n'
             '    run->state = RUN_REPLYING;\n',
-            "                  LOG_I(\"attempt\", request->attempt));\n    }\n    run_settle(a, run);\n    run->state = RUN_REPLYING;\n",
+            "                  LOG_I(\"attempt\", request->attempt));\n    }\n"
+            "    run_settle(a, run);\n    run->state = RUN_REPLYING;\n",
             f"{AGENT} test_replies_and_acknowledges",
         ),
         "two copies of a request run side by side": (
@@ -3858,7 +3893,8 @@ RULES = {
         "store_repeats counts calls that the store has answered": (
             "scheduler/op.c",
             "    if (heap_set(&s->timers, &op->timer, when))\n        abort();\n",
-            "    s->stats.store_repeats++;\n    if (heap_set(&s->timers, &op->timer, when))\n        abort();\n",
+            "    s->stats.store_repeats++;\n    if (heap_set(&s->timers, &op->timer, when))\n"
+            "        abort();\n",
             f"{SUSPECTS} test_copies_of_a_suspect",
         ),
     },
@@ -3901,7 +3937,8 @@ RULES = {
     "A scheduler at rest holds nothing": {
         "the operation that led to an alert is never released": (
             "scheduler/alert_cause.c",
-            "    a->alert.what = what;\n    op_call(s, &a->op, cause_call, cause_answered);\n    op_unref(s, &a->op);\n",
+            "    a->alert.what = what;\n    op_call(s, &a->op, cause_call, cause_answered);\n"
+            "    op_unref(s, &a->op);\n",
             "    a->alert.what = what;\n    op_call(s, &a->op, cause_call, cause_answered);\n",
         ),
     },
@@ -3964,7 +4001,8 @@ RULES = {
         "an alert that the broker refuses keeps its message for ever": (
             "scheduler/alert_cause.c",
             "    if (op->returned)\n        return;\n    alert_of(op)->alert.what",
-            "    if (op->returned) {\n        alert_repeat_refused(s, op);\n        return;\n    }\n    alert_of(op)->alert.what",
+            "    if (op->returned) {\n        alert_repeat_refused(s, op);\n        return;\n"
+            "    }\n    alert_of(op)->alert.what",
             f"{SCHEDULER} test_refused_alerts",
         ),
     },
@@ -4014,7 +4052,8 @@ RULES = {
         ),
         "a dead letter that no queue took is not noticed": (
             "scheduler/dead_letter.c",
-            "    m->reason = effects_str(s->out, letter_of(op)->reason);\n    m->mandatory = true;\n",
+            "    m->reason = effects_str(s->out, letter_of(op)->reason);\n"
+            "    m->mandatory = true;\n",
             "    m->reason = effects_str(s->out, letter_of(op)->reason);\n",
             f"{INTAKE} test_dead_letter_refused",
         ),
@@ -4756,8 +4795,10 @@ RULES = {
         ),
         "requests that wait while a job migrates are sent with the new definition": (
             "scheduler/transition.c",
-            "    workflow_unref(op->definition.workflow);\n    op->definition.workflow = w;\n    op->open++;\n",
-            "    if (op->definition.workflow)\n        workflow_unref(w);\n    else\n        op->definition.workflow = w;\n    op->open++;\n",
+            "    workflow_unref(op->definition.workflow);\n    op->definition.workflow = w;\n"
+            "    op->open++;\n",
+            "    if (op->definition.workflow)\n        workflow_unref(w);\n    else\n"
+            "        op->definition.workflow = w;\n    op->open++;\n",
             f"{INTAKE} test_migrated_while_a_request_waits",
         ),
     },
@@ -4841,8 +4882,10 @@ RULES = {
         ),
         "a password from a file that cannot be read is empty": (
             "common/io/config/config.c",
-            "    if (r)\n        return config_problem(o, problem, \"%s: %s\", file, strerror(-r));\n",
-            "    if (r == -ENOENT)\n        return config_problem(o, problem, \"%s: %s\", file, strerror(-r));\n",
+            "    if (r)\n"
+            "        return config_problem(o, problem, \"%s: %s\", file, strerror(-r));\n",
+            "    if (r == -ENOENT)\n"
+            "        return config_problem(o, problem, \"%s: %s\", file, strerror(-r));\n",
             "tests/unit/test_config test_secret_that_cannot_be_read",
         ),
         "a file whose name is - is the standard input": (
