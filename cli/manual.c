@@ -32,7 +32,7 @@ static const char ENVIRONMENT[] =
     "\tAs *--url*. Where neither is given, the address comes from the configuration.\n"
     "\n"
     "*DROVER\\_RABBITMQ\\_\\_URI* and other settings\n"
-    "\tWin over the file; see *drover.cfg*(5).\n"
+    "\tTake precedence over the configuration file; see *drover.cfg*(5).\n"
     "\n"
     "*NO\\_COLOR*, *TERM*\n"
     "\tNo colours where NO\\_COLOR is not empty. With TERM=dumb neither colours nor redrawing.\n";
@@ -63,7 +63,8 @@ static bool at_line_start(const struct buf *out)
     return out->len > 0 && strchr("\n\t", out->data[out->len - 1]);
 }
 
-/* Appends a text with all that scdoc would take for markup escaped, also at the start of a line. */
+/* Appends a text. Escapes all characters that scdoc would treat as markup, including those that are
+ * special at the start of a line. */
 static void put_plain(struct buf *out, const char *text)
 {
     for (; *text; text++) {
@@ -141,9 +142,8 @@ static void put_manual(struct buf *out)
     buf_puts(out, "\n# COMMANDS\n\n");
     for (size_t n = 0; (c = command_at(n)); n++)
         put_command(out, c);
-    buf_puts(out,
-             "# OPTIONS\n\nOptions may stand before and after operands; *--* ends them. Beside "
-             "those above, commands take where it makes sense:\n\n");
+    buf_puts(out, "# OPTIONS\n\nOptions may stand before and after operands; *--* ends them. "
+                  "Besides the options above, commands accept these where they apply:\n\n");
     for (size_t n = 0; (o = command_option_at(NULL, n)); n++)
         put_option(out, o);
     buf_puts(out, "# EXIT STATUS\n\n");

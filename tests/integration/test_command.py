@@ -835,7 +835,7 @@ class Alone(Command, unittest.TestCase):
         codes = {int(code): text for code, text in re.findall(r"^  +(\d+)  (.*)$", overview, re.M)}
         used = {code for table in ENDS.values() for code in table} | {7, 124, 130}
         self.assertEqual(set(codes), used)
-        endless = re.search(r"30s, but (.*) go on for ever", overview)[1].replace(" and", ",")
+        endless = re.search(r"30s; (.*) have no limit", overview)[1].replace(" and", ",")
         self.assertEqual(
             {*endless.split(", "), *(c for c in commands if "--follow" in help_of[c])}, set(FOLLOWS)
         )
