@@ -29,7 +29,7 @@ struct delivery {
     unsigned refs;     /* from runs, followers, a dead letter, a suspect */
     unsigned open;     /* how many of the refs hold the ack back */
     bool repeated;     /* it was delivered or sent before */
-    bool left;         /* it is never acknowledged: the broker delivers it again */
+    bool left;         /* given back, or left unacknowledged: the broker delivers it again */
     bool acked;        /* it was acknowledged before it was read: see suspect.c */
     bool counted;      /* the broker's prefetch counts it, for one of its runs that has a slot */
     int64_t received;  /* monotonic ms */

@@ -36,8 +36,9 @@ bool http_method_has_body(const char *method)
 
 /* ---- URLs ---- */
 
-/* Return: the length of the separator of segments at the beginning of @path, 0 if there is none. A
- * server may decode a path before it splits it, so an encoded slash or backslash counts. */
+/* Return: the length of the separator of segments at the beginning of @path, 0 if there is none.
+ * The server may decode the path before it splits it into segments, so an encoded slash or
+ * backslash counts as a separator. */
 static size_t separator(const char *path)
 {
     if (path[0] == '/')
@@ -51,7 +52,7 @@ static bool is_dots(const char *segment, const char *end)
            (end - segment == 2 && segment[0] == '.' && segment[1] == '.');
 }
 
-/* Return: whether a segment is "." or "..": the request would go to another path. */
+/* Return: whether @path has a segment "." or "..": the server would serve another path then. */
 static bool has_dot_segment(const char *path)
 {
     const char *segment = path;
@@ -84,7 +85,7 @@ static int parse(const char *url, size_t len, struct problem *problem)
     return HTTP_E_INVALID;
 }
 
-/* Return: the length of the beginning that @text has, 0 if it has none of them. */
+/* Return: the length of the first of @beginnings that @text begins with; 0 if none matches. */
 static size_t begins_with(const char *text, const char *const *beginnings)
 {
     for (; *beginnings; beginnings++)
@@ -238,7 +239,8 @@ static bool has_header(char *const *headers, const char *name)
     return false;
 }
 
-/* Leaves out a value of the request that could end a header's line. */
+/* Skips values of the request that contain characters which could end the header line. In place of
+ * such a content type the header says application/octet-stream. */
 static void add_own_headers(struct http_request *out, const Drover__V1__StepRequest *request,
                             const char *content_type)
 {

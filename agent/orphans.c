@@ -2,7 +2,8 @@
 /*
  * Orphans: finds the children of this process in /proc, kills and reaps them
  *
- * Implements orphans.h; keep.c and handler_exec.c call it. It needs libc alone, as keep.c does.
+ * Implements orphans.h; keep.c and handler_exec.c call it. Uses only libc, because it is linked
+ * into drover-keep.
  */
 #include "agent/orphans.h"
 
@@ -15,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Return: the parent of a process, 0 if it has ended. The name of the process stands in brackets,
- * and may contain any text, brackets too. */
+/* Return: the parent of a process, 0 if it has ended. In /proc/PID/stat the name of the process is
+ * in parentheses and may itself contain parentheses, so the last ')' is searched for. */
 static pid_t parent_of(pid_t pid)
 {
     char path[32], text[512];
@@ -37,7 +38,7 @@ static pid_t parent_of(pid_t pid)
     return end && strlen(end) > 4 ? (pid_t)strtol(end + 4, NULL, 10) : 0;
 }
 
-/* Return: the next child of this process that @spares does not except, 0 at the end. */
+/* Return: the next child of this process for which @spares does not return true, 0 at the end. */
 static pid_t next_orphan(DIR *proc, bool (*spares)(pid_t pid))
 {
     const struct dirent *entry;

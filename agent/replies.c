@@ -97,7 +97,7 @@ static void on_refused(struct agent *a, struct outgoing *o)
     outgoing_pause(a, o, outgoing_exchange(a, p->runs[0]->delivery), p->n, earliest_deadline(p));
 }
 
-/* Where one lease is over, the other replies are sent again. */
+/* send() drops replies whose lease is over and sends the rest again. */
 static const struct outgoing_kind kind = {
     .confirmed = on_confirmed,
     .refused = on_refused,

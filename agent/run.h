@@ -7,10 +7,12 @@
  *     WAITING   in agent.waiting, without a slot      → RUNNING · REPLYING with DEFER · given back
  *     RUNNING   the driver has it, it holds a slot    → BACKOFF · REPLYING · STOPPING · no reply
  *     BACKOFF   between two tries, keeps its slot     → RUNNING · REPLYING
- *     STOPPING  AGENT_STOP was sent; holds its slot until its AGENT_DONE → REPLYING if in time · no
- *               reply. With `cut` set it was stopped before its lease was over: `cut` replaces the
- *               failure that the handler reports
+ *     STOPPING  AGENT_STOP was sent; holds its slot   → REPLYING if the handler ends in time · no
+ *               until its AGENT_DONE                    reply
  *     REPLYING  in agent.replies, then in a message   → ends with the confirm, or at its deadline
+ *
+ * If `cut` is set, the run was stopped before the end of its lease, and `cut` replaces a failure
+ * that the handler reports.
  *
  * waiting.c has the runs that wait, running.c those with a slot, replies.c those that reply.
  */

@@ -15,7 +15,7 @@
 #include "cli/view_job.h"
 #include "cli/view_step.h"
 
-#define RECENT_MS 5000 /* how long a step that came to rest is still preferred for a line */
+#define RECENT_MS 5000 /* for this time a finished step ranks before waiting ones */
 #define OTHER_LINES 3  /* of the screen: title, summary, cursor */
 
 static int64_t elapsed(const struct follow_seen *seen, int64_t now)

@@ -120,8 +120,8 @@ static void show_end(struct list *l)
     fprintf(stderr, "there may be more, with --after %s\n", buf_str(&next));
 }
 
-/* Asks for pages until the limit is reached. If a page fails, the jobs before it are shown, and how
- * to go on. Return: the exit code. */
+/* Asks for pages until the limit is reached. If a page fails, prints the jobs read so far and the
+ * --after value with which to continue. Return: the exit code. */
 static int list(struct list *l, int64_t deadline)
 {
     uint64_t limit = l->groups ? UINT64_MAX : LIMIT_DEFAULT;

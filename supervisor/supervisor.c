@@ -65,9 +65,9 @@ struct supervisor {
     uint64_t last_id;
     uint64_t unconfirmed; /* publishes without an outcome */
     uint32_t queue_hold;  /* in leases, by the last inspection of drover.replies */
-    int64_t offset_most;  /* most ms of the store's clock less this one; INT64_MAX: not known */
+    int64_t offset_most;  /* upper bound of (store clock - monotonic clock), ms; or INT64_MAX */
     int64_t offset_at;    /* when the call was made that showed it, monotonic ms */
-    int64_t known_at;     /* since when it is known, monotonic ms */
+    int64_t known_at;     /* since when offset_most is known, monotonic ms */
     struct op_clock clock;
     int64_t now;         /* of the present event, monotonic ms */
     struct effects *out; /* of the present event */

@@ -76,8 +76,8 @@ struct supervisor_config {
 
 struct supervisor_stats {
     uint64_t leading; /* partitions that it leads now */
-    uint64_t parked, deadline,
-        ended;            /* jobs in these that need attention for that; up to 10 s old */
+    /* Jobs of these partitions that need attention for this reason; up to 10 s old. */
+    uint64_t parked, deadline, ended;
     uint64_t expires;     /* calls of expire */
     uint64_t recovers;    /* published */
     uint64_t notifies;    /* published */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Encoding: message bodies from messages, in protobuf or JSON
+ * Encoding: encodes protobuf-c structs into message bodies, in protobuf or JSON
  *
  * See model/wire_encode.h.
  */
