@@ -10,9 +10,10 @@
  * server with the watermark at which this run began: other schedulers may have connected earlier,
  * and moved the watermark beyond what was lost.
  *
- * Each job that this scheduler has sent a Receipt for and that is gone is the alert JOB_LOST. All
- * else needs nothing: a reply for a job that is gone is answered UNKNOWN_JOB, one to a token that
- * is gone STALE, and a step whose record is gone is done again under the same idempotency key.
+ * A job is accepted when the store has answered a Submit of it with CREATED or ALREADY. Each
+ * accepted job that is gone raises the alert JOB_LOST. Nothing else has to be done: a reply for a
+ * job that is gone is answered UNKNOWN_JOB, one to a token that is gone STALE, and a step whose
+ * record is gone is done again under the same idempotency key.
  *
  * Called by scheduler.c, on_submit.c and transition.c.
  */
@@ -39,7 +40,7 @@ struct watermark {
     bool went_back; /* or may have: a job that it does not have is lost */
 };
 
-/* A job whose client was sent a Receipt. */
+/* An accepted job. */
 struct accepted {
     struct list link; /* in rollback.accepted, oldest first; or in .gone */
     uint64_t number;  /* ascending */
@@ -173,8 +174,8 @@ static void check_call(struct scheduler *s, struct op *op)
 
 /*
  * Compares what the partition shows with what was remembered when it was asked, and remembers it.
- * After another run of the server other schedulers may have seen the store earlier, and moved the
- * watermark on since: then only jobs that are gone show that it went back.
+ * If the server restarted, other schedulers may have increased the watermark again. Then `began`
+ * and the missing jobs are checked instead.
  */
 static void compare(struct scheduler *s, struct watermark *watermark, uint64_t remembered,
                     const struct ops_watermark_answer *shows)
@@ -242,7 +243,8 @@ static void check_partition(struct scheduler *s, struct item *item, uint32_t par
     c->op.then = check_done;
     c->first = first;
     c->check = s->rollback.check;
-    /* Remembered now, because other calls move it on if this one is refused. */
+    /* Remembered now, because other answers may increase the value while this call is being
+     * repeated. */
     c->remembered = s->rollback.watermarks[partition].count;
     s->rollback.open++;
     s->rollback.unanswered++;

@@ -8,15 +8,15 @@
 #include "scheduler/op.h"
 #include "scheduler/scheduler.h"
 
-/* A job that was accepted is remembered for as long as a store that comes back may have lost it:
- * with everysec and a slow disk, or with a replica that lags. */
+/* An accepted job is remembered for the time within which a store that comes back could have lost
+ * the job: with everysec and a slow disk, or with a replica that lags. */
 #define ROLLBACK_ACCEPTED_MS 10000
 #define ROLLBACK_ACCEPTED_MAX 16384
 
 struct rollback {
     char run[SCHEDULER_RUN_MAX + 1]; /* run id of the store's server */
     struct watermark *watermarks;    /* by partition */
-    struct list accepted;            /* jobs whose clients were sent a Receipt */
+    struct list accepted;            /* jobs that the store has answered CREATED or ALREADY */
     unsigned n_accepted;
     uint64_t last_accepted;
     struct list gone;    /* jobs that are lost; reported at the end of the check */
@@ -33,6 +33,6 @@ void rollback_init(struct rollback *r);
 void rollback_store_up(struct scheduler *s, const char *run);
 /* Compares the watermark in an answer with that remembered. */
 void rollback_observe(struct scheduler *s, const struct op *op, uint64_t count);
-/* Remembers a job whose client gets a Receipt. */
+/* Remembers an accepted job: the store has answered CREATED or ALREADY. */
 void rollback_accepted(struct scheduler *s, const struct op *op);
 void rollback_free(struct scheduler *s);

@@ -17,14 +17,14 @@
  *   ON Progress  renew the lease; answer whether the attempt is still wanted
  *   ON expired   no agent took a request in time: withdraw its token, dispatch the step again with
  *                a longer wait; publish
- *   ON confirm   of a request that follows one without evidence: watch its queue
+ *   ON confirm   of a request whose predecessor had no evidence, or expired: watch its queue
  *   ON Control   Query, History, ListJobs, ListWorkflows: answer; Recover: drive; Notify: publish
  *                a notification of the outbox; a command, such as Cancel: steer
  *   ON a redelivered message  before it is read: count the schedulers that have died of it
  *   ON settled   publish the JobEvent; when it is confirmed, take it out of the outbox
  *   ON store up  compare the watermarks of the store with those remembered: did the store go back?
  *
- * The files of scheduler/ handle one each; state.h says how they call each other.
+ * state.h names the files that do this, and says how they call each other.
  *
  * scheduler_io.c calls this in the daemon, and the simulator in tests.
  */
@@ -110,7 +110,9 @@ struct scheduler_event {
 
 struct scheduler_stats {
     uint64_t submits, created, already, conflicts, rejected;
-    uint64_t recorded, stale, unknown;
+    uint64_t recorded;
+    uint64_t stale;      /* replies that came too late, or were recorded before */
+    uint64_t unknown;    /* replies for jobs that the store does not have */
     uint64_t dispatched; /* requests published ... */
     uint64_t messages;   /* ... in this number of messages */
     uint64_t settled;
@@ -147,7 +149,7 @@ struct scheduler_config {
     const struct access *access;
     /* Number of task queues that are declared for actors that no registered workflow names. */
     unsigned declared_actors;
-    /* Replies per second of the agents of an actor that no step waits for; 0: any number. */
+    /* Allowed rate of replies that no step waits for, per second and actor; 0: any number. */
     int64_t bad_replies;
     int64_t horizon_ms;        /* ms from now within which a job must start; 0: any time */
     int64_t alert_interval_ms; /* ms in which alerts of one cause are published once; 0: a minute */

@@ -2,23 +2,28 @@
 /*
  * State: what a scheduler keeps in memory, by the file that works on it
  *
- * The headers of these files describe the parts. The files of scheduler/ call each other in one
- * direction:
+ * The headers of these files describe the parts. The files call each other in one direction: each
+ * calls only files further down in this list, or to its right.
  *
- *     scheduler.c       the step function: each event goes to the file that handles it
- *     on_delivery.c     decodes a message ... → on_submit.c on_replies.c on_expired.c on_control.c
- *                       (on_control.c → steer.c change.c history.c list_jobs.c list_workflows.c)
- *     record.c          records what happened to dispatches
- *     transition.c      carries out what the store says: requests, alerts, notifications
- *     request.c dispatch.c watch.c          requests
- *     notification.c alert_cause.c alert.c  events for people and clients
- *     poison.c dead_letter.c rollback.c registration.c definition.c answer.c
- *     publish.c op.c item.c                 what all of them use
+ *     events              scheduler.c
+ *     messages            on_delivery.c
+ *                         on_submit.c on_replies.c on_expired.c on_control.c
+ *     what Controls ask   steer.c change.c history.c list_jobs.c list_workflows.c
+ *     ends of dispatches  record.c
+ *     transitions         transition.c
+ *     requests            request.c dispatch.c
+ *     suspects, evidence  poison.c watch.c
+ *     outbox, causes      notification.c alert_cause.c dead_letter.c rollback.c
+ *     alerts, events      alert.c alert_group.c alert_event.c step_events.c event.c
+ *     workflows, answers  registration.c definition.c answer.c
+ *     work                intake.c publish.c op.c item.c
+ *     limits              allowance.c access.c service_time.c
  *
- * What lies lower reports upwards by callbacks only: op.answered, op.then, item_kind,
- * publish_kind, dispatch_reports, intake.read.
+ * What lies lower calls upwards by callbacks only: those of struct op (call, answered, then,
+ * on_full, free), op_definition.resume, transition_op.fn, steer_op.stored, alert_op.published,
+ * item_kind, publish_kind, dispatch_reports and intake.read.
  *
- * Only the files of scheduler/, and tests, include it.
+ * Only these files, and tests, include it.
  */
 #pragma once
 
@@ -47,8 +52,8 @@ struct scheduler {
     const struct access *access;
     uint32_t partitions; /* 0 until the store is connected for the first time */
     int64_t horizon_ms;  /* within which a job must start; 0: none */
-    unsigned full_at;    /* percent of the store's memory ... */
-    bool store_full;     /* ... which is reached */
+    unsigned full_at;    /* percent of the store's memory from which on no new job is taken */
+    bool store_full;     /* that limit is reached */
     struct rng rng;
     struct nonces nonces;
 

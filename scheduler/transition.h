@@ -27,9 +27,9 @@ struct transition_op *transition_of(struct op *op);
  * with the definition of the job; NULL if it is not needed. */
 void transition_read(struct scheduler *s, struct op *op, struct ops_reader *r, transition_fn *fn);
 
-/* Carries out the answer to record, drive, submit or steer: publishes the requests, raises the
- * alerts, publishes notifications and step events, and drives the job on if the call has used up
- * its budget. A transition_fn. */
+/* Carries out the answer to submit, record, drive, unsent or steer: publishes the requests, raises
+ * the alerts, publishes notifications and step events, and drives the job on if the call has used
+ * up its budget. A transition_fn. */
 void transition_apply(struct scheduler *s, struct transition_op *t,
                       const struct ops_transition *transition, struct workflow *w);
 
