@@ -2,7 +2,7 @@
 /*
  * Reply: the StepReply of one run, made of the result of its handler
  *
- * Called by run.c, and by replies.c for the size.
+ * Called by run.c, and by replies.c, which publishes it, for the size.
  */
 #include "agent/reply.h"
 

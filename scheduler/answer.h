@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Answers to a Control, cut to what one message may hold
+ *
+ * steer.c chooses the code that answers a command. The Receipt of a Submit is in on_submit.c.
  */
 #pragma once
 

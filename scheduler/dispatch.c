@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests: publishes them, alone or in batches
+ * Dispatch: publishes requests, alone or in batches
  *
  * Requests for short actions are sent in batches: requests for one actor that leave within a
  * millisecond share a message, if the agents of the actor say that they begin several at once
@@ -31,7 +31,7 @@ struct batch {
     struct list link; /* in dispatcher.batches */
     struct publish *publish;
     struct buf body;
-    unsigned room; /* the least number of requests that any of them allows */
+    unsigned room; /* maximum size of the batch: the smallest limit among its requests */
     int64_t not_after;
     bool rechecked; /* the first request was */
     char actor[ID_NAME_MAX + 1];
@@ -151,7 +151,7 @@ static void send_alone(struct scheduler *s, struct op *op, Drover__V1__StepReque
                        const struct dispatch_terms *terms)
 {
     bool json = words_have(s->dispatcher.json_actors, m->actor);
-    bool again = terms->how == DISPATCH_AGAIN; /* then an outcome of this copy proves nothing */
+    bool again = terms->how == DISPATCH_AGAIN; /* a failure of this copy is not recorded */
     Drover__V1__StepRequest *list[] = {m};
     Drover__V1__Requests body = DROVER__V1__REQUESTS__INIT;
     struct publish_part *part;

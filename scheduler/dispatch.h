@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests: publishes them, alone or in batches, and reports those that reach no queue
+ * Dispatch: publishes requests, alone or in batches, and reports those that reach no queue
  */
 #pragma once
 
@@ -18,7 +18,8 @@
 
 enum dispatch_how {
     DISPATCH_ALONE,
-    /* Sent before, so an outcome of this copy proves nothing; alone. */
+    /* Sent before, alone: a failure of this copy is not recorded, because the earlier copy may be
+     * in a queue. */
     DISPATCH_AGAIN,
     DISPATCH_FIRST,   /* a first attempt, which may be sent in a batch */
     DISPATCH_WATCHED, /* follows one without evidence, or an expiry; alone */

@@ -2,7 +2,8 @@
 /*
  * Events: publishes them on drover.events, for all who bind a queue there
  *
- * Called by the files that publish alerts, ends of turns and step events.
+ * Called by notification.c for ends of turns, by alert.c and alert_group.c for alerts, and by
+ * step_events.c.
  */
 #include "scheduler/event.h"
 

@@ -9,8 +9,9 @@
  * is tried five times in an hour, then it goes to drover.dead.
  *
  * The reply queue is that of the client whose Submit came last. The clients that had submitted the
- * job before get the event with the first try whose publishes have all their outcome. As with the
- * cause of an alert, the store decides which scheduler publishes to them, until one has.
+ * job before get the event too. A scheduler asks the store first whether this try is to publish to
+ * them. The store says so until a scheduler has reported that all publishes of such a try have an
+ * outcome.
  *
  * Called by transition.c and on_control.c.
  */
@@ -96,7 +97,7 @@ static void earlier_asked(struct scheduler *s, struct op *op, struct ops_reader 
     op_call(s, op, notification_call, notification_answered);
 }
 
-/* If the notification is out of the outbox no scheduler asks again. */
+/* OVER if the notification will now be deleted, because then no scheduler asks again. */
 static void earlier_told_call(struct scheduler *s, struct op *op)
 {
     earlier_say(s, op, op->returned ? OPS_CAUSE_TOLD : OPS_CAUSE_OVER);

@@ -54,8 +54,8 @@ static const char *decode(struct item *item, const struct bus_delivery *d, struc
     return wire_reason(result);
 }
 
-/* A name from a message that was refused, for the answer: as it is, even if it is not valid, but
- * not if it is longer than a name or no UTF-8. */
+/* A name from a message that was refused, for the answer: copied even if it is not a valid name;
+ * empty if it is too long or not UTF-8. */
 static char *name_said(const char *name)
 {
     bool sane = strlen(name) <= ID_NAME_MAX && utf8_valid(bytes_str(name));
@@ -140,8 +140,8 @@ static bool set_reply_to(struct scheduler *s, struct item *item, struct problem 
     return allowed || !asks;
 }
 
-/* Whether the sender has used up its allowance and has to wait. A large message is not even read
- * then. Return: LIMIT, or NULL; then the units of a Submit or Control are taken. */
+/* Checks the allowance of the sender of a Submit or Control. Return: LIMIT if the sender must wait:
+ * a large message is not even read then. Otherwise NULL; the units of the message are deducted. */
 static const char *over_limit(struct scheduler *s, const struct item *item, struct problem *problem)
 {
     bool counts = item->source == SCHEDULER_SUBMIT || item->source == SCHEDULER_CONTROL;

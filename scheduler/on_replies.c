@@ -2,8 +2,8 @@
 /*
  * ON Replies: records each reply, and renews a lease for each Progress
  *
- * The token is the only fence. If one reply of a message is invalid the others are recorded, and
- * the whole message becomes a dead letter. Called by on_delivery.c.
+ * Only the token decides whether a reply counts. If one reply of a message is invalid the others
+ * are recorded, and the whole message becomes a dead letter. Called by on_delivery.c.
  */
 #include "scheduler/on_replies.h"
 
@@ -62,7 +62,8 @@ static void set_outcome(struct scheduler *s, struct record_op *r, const Drover__
     wire_append_payload(&r->result, m->result);
     r->record.result = buf_or_abort(&r->result);
     if (!m->error) {
-        /* recorded only if the dispatch asked for another state: then this is a failure */
+        /* used only if the dispatch had asked for the other state; the store then records a
+         * failure */
         record_fail(r, kind_of(m), "NOT_ACHIEVED", "the agent reports another state, and no error");
         return;
     }
@@ -154,8 +155,8 @@ static size_t read_count(size_t n)
     return n < WIRE_REPLIES_MAX ? n : WIRE_REPLIES_MAX;
 }
 
-/* Whether the agents of the actor have sent so many replies of late that no step waits for that
- * this message is not read. Good replies in it are lost; their steps go on when their leases
+/* Whether this message is to be ignored, because agents of its actor recently sent too many replies
+ * that no step was waiting for. Good replies in it are lost; their steps go on when their leases
  * end. */
 bool on_replies_ignored(struct scheduler *s, const struct item *item)
 {

@@ -6,6 +6,7 @@
 
 #include "scheduler/item.h"
 
-/* Whether a message of replies is not to be read, because its agents send too much; logs that. */
+/* Whether a message of replies is to be ignored, because agents of its actor recently sent too many
+ * replies that no step was waiting for; logs that. */
 bool on_replies_ignored(struct scheduler *s, const struct item *item);
 void on_replies(struct scheduler *s, struct item *item);

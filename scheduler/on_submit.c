@@ -3,8 +3,9 @@
  * ON Submit: records a job
  *
  * One store call records the job and dispatches its roots; then the requests and the Receipt are
- * published. A definition in the Submit is stored first, unless it is in the cache. If the store
- * has lost it since, it says so and gets it again. Called by on_delivery.c.
+ * published. A definition in the Submit is stored first, unless it is in the cache. If the store no
+ * longer has it, the store answers UNKNOWN_DEFINITION and the scheduler stores it again. Called by
+ * on_delivery.c.
  */
 #include "scheduler/on_submit.h"
 
@@ -164,7 +165,7 @@ static void on_unknown_definition(struct scheduler *s, struct op *op)
         reject(s, op, "workflow", "its definition is gone from the store: register it again");
 }
 
-/* The call is made again while workflows are being registered: it may be one of those. */
+/* The call is repeated while workflows are being registered: the named one may be among them. */
 static void on_unknown_workflow(struct scheduler *s, struct op *op)
 {
     if (s->registration.in_progress > 0) {
@@ -229,7 +230,7 @@ static void submission_digest(const Drover__V1__Submit *m, const struct workflow
 
     bare.reply_to = bare.traceparent = (char *)protobuf_c_empty_string;
     bare.definition = NULL;
-    /* The other values have always counted. */
+    /* EVENTS_STEP_REPLY is left out of the digest; the older values of `events` are part of it. */
     if (bare.events == DROVER__V1__EVENTS__EVENTS_STEP_REPLY)
         bare.events = DROVER__V1__EVENTS__EVENTS_UNSPECIFIED;
     (void)wire_encode(&bare.base, false, &text);
@@ -359,7 +360,8 @@ void on_submit(struct scheduler *s, struct item *item, const struct bus_delivery
         reject(s, op, problem.field, problem.reason);
     } else {
         set_submit(o, s, d);
-        /* the job may be recorded already; a large one cannot be held */
+        /* a redelivered Submit waits, because its job may be recorded already; a large Submit
+         * cannot be kept in memory */
         op->on_full = d->redelivered && !op->item->large ? NULL : retry_later;
         begin(s, op);
     }

@@ -43,18 +43,20 @@ struct op_definition {
 
 struct op {
     struct item *item;
-    struct list link;       /* in the list of the part where it waits */
+    struct list link;       /* in the list in which it waits (stalled, queues, suspects ...) */
     struct heap_node timer; /* in scheduler.timers until the call is repeated */
-    unsigned open;          /* calls and publishes without an answer, and what holds it */
+    unsigned open;          /* reference count: open calls, open publishes, and holders */
     unsigned refusals;      /* of the store, for a cause that does not pass */
     bool refused;           /* the store refused a call, and that was logged */
-    bool again;             /* the present call was made before, with an unknown result */
-    bool repeated;          /* some call of the operation was */
+    bool again;             /* the present call may have been made before */
+    bool repeated;          /* at least one call of the operation was made more than once */
     bool returned;          /* a publish found no queue, or was refused */
     op_fn *call;
     op_answered_fn *answered;
-    op_fn *then;      /* NULL: done */
-    op_fn *on_full;   /* answers RETRY_LATER while the store is full; NULL: the op waits */
+    op_fn *then; /* NULL: done */
+    /* Called if the store is full and the item has a reply queue: publishes RETRY_LATER. NULL: the
+     * call is repeated instead. */
+    op_fn *on_full;
     op_free_fn *free; /* frees what the kind has added; NULL: nothing */
     char *job;        /* job id; owned */
     uint32_t partition;
@@ -77,8 +79,8 @@ void *op_new(struct scheduler *s, struct item *item, const char *job, size_t siz
 /* The same for an operation that needs no more than struct op has. */
 struct op *op_plain(struct scheduler *s, struct item *item, const char *job);
 
-/* Releases one hold on the operation. When only the last one is left the operation goes on with
- * `then`; when that is released it is freed. */
+/* Releases one hold on the operation. If it is the last one and `then` is set, `then` is called
+ * first, and may take new ones. When the count reaches 0 the operation is freed. */
 void op_unref(struct scheduler *s, struct op *op);
 
 /* Makes a store call now; it is repeated until the store has answered.
@@ -99,11 +101,11 @@ void op_answer(struct scheduler *s, uint64_t id, const struct store_answer *answ
 void op_tick(struct scheduler *s);
 int64_t op_next(const struct scheduler *s);
 
-/* Drops one hold on an operation, or the operation, without going on with it: the scheduler is
- * about to be freed. */
+/* The scheduler is about to be freed: op_drop() releases one hold, op_free() frees the operation;
+ * neither calls `then`. */
 void op_drop(struct scheduler *s, struct op *op);
 void op_free(struct scheduler *s, struct op *op);
-/* The same for all operations in a list. */
+/* Frees all operations in a list. */
 void op_free_list(struct scheduler *s, struct list *ops);
-/* The same for all that have a call in progress, or wait to repeat one. */
+/* Does the same for all operations that have a call in progress, or wait to repeat one. */
 void op_free_calls(struct scheduler *s);

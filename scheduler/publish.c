@@ -63,9 +63,9 @@ struct bus_message *publish_message(struct scheduler *s, struct op *op,
     return publish_send(s, p, body ? body->descriptor : NULL, packed, json);
 }
 
-/* The sender that is responsible for the address of an answer. If a sender has invented a direct
- * reply-to the bus sends no more direct replies for that sender. Agents that cannot be told
- * apart are one sender. */
+/* The sender that is responsible for the address of an answer. If a direct reply-to address turns
+ * out to be invalid, the bus stops sending direct replies for its sender. Agents that cannot be
+ * told apart are one sender. */
 static const char *sender_of(struct scheduler *s, const struct item *item)
 {
     if (*item->user)

@@ -2,8 +2,8 @@
 /*
  * Records: what happened to dispatches, recorded in the store, several in a call
  *
- * Called by on_replies.c and on_expired.c, and by dispatch.c, through struct dispatch_reports, when
- * a request has reached no queue.
+ * op.c repeats a call that the store has not answered. Called by on_replies.c and on_expired.c, and
+ * by dispatch.c, through struct dispatch_reports, when a request has reached no queue.
  */
 #include "scheduler/record.h"
 

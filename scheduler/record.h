@@ -34,8 +34,8 @@ void record_fail(struct record_op *r, enum op_kind kind, const char *class, cons
 /* Adds the record to those that leave together, at the pace of pace.h. */
 void record_add(struct scheduler *s, struct record_op *r);
 
-/* Records of a dispatch what no agent has said: it is unstarted, unroutable, too large. @class and
- * @message: of the error, or NULL. */
+/* Records an end of a dispatch that no agent reported, e.g. unstarted, rejected, unroutable,
+ * refused or too large. @class and @message: of the error, or NULL. */
 void record_without_reply(struct scheduler *s, struct item *item, enum op_kind kind,
                           const char *job, const char *token, const char *class,
                           const char *message);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests: makes them of what the store says about a transition
+ * Requests: builds StepRequests from a transition answer
  *
  * Called by transition.c; dispatch.c publishes them.
  */
@@ -144,7 +144,7 @@ static void set_forward_result(Drover__V1__StepRequest *m, const struct ops_tran
 }
 
 /* Only a first attempt may be sent in a batch. A request that is lost with its batch counts an
- * expiry; so it is sent alone if one expiry is the last. */
+ * expiry, so it is sent alone if the policy allows only one expiry. */
 static enum dispatch_how how_to_send(const struct workflow_dispatch *d, const struct ops_request *r)
 {
     bool doubled = r->wait > d->wait_ms; /* it follows one without evidence */

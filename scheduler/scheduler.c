@@ -175,8 +175,8 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
             event->memory.most > 0 && event->memory.used / s->full_at >= event->memory.most / 100;
         break;
     case SCHEDULER_ISOLATED:
-        /* The driver has put it into drover.dead. If this alert does not report it the
-         * inspection of that queue does. */
+        /* The driver has put it into drover.dead. If no alert is raised now (rate limit), the
+         * inspection of that queue will report it. */
         s->stats.dead_letters++;
         alert_isolated(s, event->isolated.job);
         break;

@@ -44,7 +44,7 @@ static void stall(struct scheduler *s, struct op *op, const struct ops_reader *a
 
     free(op->definition.held);
     op->definition.held = held;
-    workflow_ref(w); /* a migration has the other definition here, which the job was to get */
+    workflow_ref(w); /* for a Migrate this field held the target definition */
     workflow_unref(op->definition.workflow);
     op->definition.workflow = w;
     op->open++;
@@ -87,7 +87,8 @@ void transition_read(struct scheduler *s, struct op *op, struct ops_reader *r, t
 
     t->fn = fn;
     t->requested = 0;
-    /* compared in the order of answers: a definition may have to be loaded first */
+    /* the watermark must be compared now, in the order of the answers, before a definition is
+     * loaded */
     t->watermark_pending = true;
     t->answered_at = s->now;
     transition_take(s, op, r);
@@ -122,7 +123,8 @@ static void raise_alerts(struct scheduler *s, struct transition_op *t,
     for (uint32_t i = 0; i < transition->n_alerts; i++) {
         const struct ops_alert *alert = &transition->alerts[i];
 
-        /* one in the outbox is read from there, as one that a dead scheduler has left */
+        /* alerts about jobs are in the outbox; they are read from there by the same code as those
+         * left by a dead scheduler */
         if (notification_is_alert(alert->reason))
             notification_new(s, t->op.item, t->op.job, alert->seq, t->op.definition.digest);
         else

@@ -115,7 +115,7 @@ int bus_new(struct bus **out, uv_loop_t *loop, const struct bus_config *config,
             const struct bus_callbacks *callbacks, void *ctx);
 
 /**
- * bus_publish() - send a message and learn its outcome
+ * bus_publish() - send a message and learn its outcome (enum bus_outcome, in model/effect.h)
  * @id: the caller's name for it, handed to on_outcome; 0: do not report
  *
  * Never blocks and never refuses; the caller bounds what he has open. A transient message whose
