@@ -44,8 +44,8 @@ void alert_repeat_refused(struct scheduler *s, struct op *op)
     if (!op->returned)
         return;
     op->returned = false;
-    op->call = publish_again;
-    op->open++;
+    op->send_call = publish_again;
+    op->refs++;
     op_repeat_at(s, op, s->now + PUBLISH_REFUSED_AGAIN_MS);
 }
 

@@ -121,9 +121,9 @@ void definition_load(struct scheduler *s, struct op *op, const struct ops_reader
  * back without the pieces that it had. */
 static void store_call_piece(struct scheduler *s, struct op *op)
 {
-    if (op->again)
+    if (op->call_repeated)
         op->definition.piece = 0;
-    op->again = false;
+    op->call_repeated = false;
     ops_define(s->out, op_call_id(s, op), op->partition, op->definition.workflow,
                op->definition.piece, op->definition.registered);
 }

@@ -99,13 +99,13 @@ static void on_outcome(struct scheduler *s, struct publish_part *part, enum bus_
     const struct dispatch_reports *report = s->dispatcher.reports;
     struct op *op = part->op;
 
-    if ((outcome == BUS_RETURNED || outcome == BUS_NACKED) && !part->again) {
+    if ((outcome == BUS_RETURNED || outcome == BUS_NACKED) && !part->has_other_copy) {
         s->stats.unroutable++;
         report->failed(s, op->item, outcome == BUS_RETURNED ? OP_UNROUTABLE : OP_REFUSED, op->job,
                        part->token, NULL, NULL);
     } else if (outcome == BUS_WAITED) {
         report->waited(s, op->item, op->job, part->token);
-    } else if (outcome == BUS_UNSENT && !part->again) {
+    } else if (outcome == BUS_UNSENT && !part->has_other_copy) {
         s->stats.unstarted++; /* no agent can have it: no expiry to be counted */
         report->failed(s, op->item, OP_UNSENT, op->job, part->token, NULL, NULL);
     }
@@ -170,7 +170,7 @@ static void send_alone(struct scheduler *s, struct op *op, Drover__V1__StepReque
     }
     p = publish_new(s, 1, &REQUEST);
     part = request_add(s, p, op, m->token, packed.len);
-    part->again = again;
+    part->has_other_copy = again;
     if (terms->how == DISPATCH_WATCHED)
         part->watched = watch_new(op->job, m->token, m->actor, terms->not_after);
     message = publish_send(s, p, body.base.descriptor, packed, json);

@@ -20,7 +20,7 @@ struct item *item_new(struct scheduler *s, const struct bus_delivery *d,
     struct item *item = or_abort(calloc(1, sizeof(*item)));
 
     item->kind = kind;
-    item->open = 1; /* until all that the delivery asks for has begun */
+    item->refs = 1; /* until all that the delivery asks for has begun */
     item->reply_to = or_abort(strdup(d ? d->reply_to : ""));
     item->correlation = or_abort(strdup(d ? d->correlation_id : ""));
     item->actor = or_abort(strdup(d ? d->actor : ""));
@@ -68,8 +68,8 @@ void item_give_back(struct scheduler *s, struct item *item)
 
 void item_unref(struct scheduler *s, struct item *item)
 {
-    assert(item->open > 0);
-    if (--item->open > 0)
+    assert(item->refs > 0);
+    if (--item->refs > 0)
         return;
     if (item->handle)
         effects_add(s->out, EFFECT_ACK, item->handle);

@@ -45,7 +45,7 @@ struct item {
     bool json;       /* the message is in JSON, so the answers are as well */
     bool background; /* a stopping scheduler does not wait for it; no delivery */
     char *suspect;   /* redelivered message: digest of its body, owned; else NULL */
-    unsigned open;
+    unsigned refs;   /* operations, and holders */
     enum item_large large;
     bool read;      /* its body counts in intake_queue.read_bytes */
     char *reply_to; /* "" for none */

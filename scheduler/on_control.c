@@ -89,9 +89,9 @@ static void recover_call(struct scheduler *s, struct op *op)
     const struct recover_op *recover = container_of(op, struct recover_op, transition.op);
 
     nonces_next(&s->nonces, op->nonce);
-    ops_drive(s->out, op_call_id(s, op), op->partition, op->job, op->nonce, s->name, op->again,
-              recover->steps, recover->n_steps);
-    op->again = false;
+    ops_drive(s->out, op_call_id(s, op), op->partition, op->job, op->nonce, s->name,
+              op->call_repeated, recover->steps, recover->n_steps);
+    op->call_repeated = false;
 }
 
 static void recover_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
@@ -106,7 +106,7 @@ static void recover(struct scheduler *s, struct item *item, const Drover__V1__Co
     size_t n = m->recover->n_steps < OPS_BUDGET ? m->recover->n_steps : OPS_BUDGET;
 
     s->stats.recovered++;
-    op->again = item->redelivered;
+    op->call_repeated = item->redelivered;
     recover->n_steps = (uint32_t)n;
     if (n > 0)
         memcpy(recover->steps, m->recover->steps, n * sizeof(*recover->steps));

@@ -169,7 +169,7 @@ static void on_unknown_definition(struct scheduler *s, struct op *op)
 static void on_unknown_workflow(struct scheduler *s, struct op *op)
 {
     if (s->registration.in_progress > 0) {
-        op->open++;
+        op->refs++;
         op_repeat_at(s, op, s->now + OP_REPEAT_MS);
     } else {
         reject(s, op, "workflow", "no workflow of this name and version is registered");
@@ -319,7 +319,7 @@ static void record_job(struct scheduler *s, struct op *op)
 /* Waits until the store has capacity. */
 static void wait_for_store(struct scheduler *s, struct op *op)
 {
-    op->call = wait_for_store;
+    op->send_call = wait_for_store;
     if (s->store_full) {
         op_repeat_at(s, op, s->now + OP_REPEAT_MS);
         return;
@@ -339,7 +339,7 @@ static void begin(struct scheduler *s, struct op *op)
     } else if (op->item->large) {
         dead_letter_send(s, op->item, "STORE_FULL");
     } else {
-        op->open++;
+        op->refs++;
         wait_for_store(s, op);
     }
 }

@@ -32,10 +32,10 @@ void *op_new(struct scheduler *s, struct item *item, const char *job, size_t siz
     op->free = free_kind;
     op->job = or_abort(strdup(job));
     op->partition = id_partition(job, s->partitions);
-    op->open = 1; /* until its first call is in progress */
+    op->refs = 1; /* until its first call is in progress */
     nonces_next(&s->nonces, op->nonce);
     list_init(&op->link);
-    item->open++;
+    item->refs++;
     return op;
 }
 
@@ -60,14 +60,14 @@ void op_unref(struct scheduler *s, struct op *op)
 {
     struct item *item = op->item;
 
-    assert(op->open > 0);
-    while (op->open == 1 && op->then) {
+    assert(op->refs > 0);
+    while (op->refs == 1 && op->then) {
         op_fn *then = op->then;
 
         op->then = NULL;
         then(s, op);
     }
-    if (--op->open > 0)
+    if (--op->refs > 0)
         return;
     op_free(s, op);
     item_unref(s, item);
@@ -93,9 +93,9 @@ uint64_t op_call_id(struct scheduler *s, struct op *op)
 
 void op_call(struct scheduler *s, struct op *op, op_fn *call, op_answered_fn *answered)
 {
-    op->call = call;
+    op->send_call = call;
     op->answered = answered;
-    op->open++;
+    op->refs++;
     call(s, op);
 }
 
@@ -113,7 +113,7 @@ void op_tick(struct scheduler *s)
         struct op *op = container_of(n, struct op, timer);
 
         heap_remove(&s->timers, n);
-        op->call(s, op);
+        op->send_call(s, op);
     }
 }
 
@@ -205,7 +205,7 @@ void op_answer(struct scheduler *s, uint64_t id, const struct store_answer *answ
         struct op *op = call->ops[i];
 
         if (answer->result != STORE_OK)
-            op->again = op->repeated = true;
+            op->call_repeated = op->repeated = true;
         if (answer->result == STORE_UNKNOWN) {
             on_unknown(s, op);
         } else if (answer->result != STORE_OK) {
@@ -224,7 +224,7 @@ void op_answer(struct scheduler *s, uint64_t id, const struct store_answer *answ
 
 void op_drop(struct scheduler *s, struct op *op)
 {
-    if (--op->open == 0)
+    if (--op->refs == 0)
         op_free(s, op);
 }
 

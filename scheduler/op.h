@@ -45,13 +45,13 @@ struct op {
     struct item *item;
     struct list link;       /* in the list in which it waits (stalled, queues, suspects ...) */
     struct heap_node timer; /* in scheduler.timers until the call is repeated */
-    unsigned open;          /* reference count: open calls, open publishes, and holders */
+    unsigned refs;          /* reference count: open calls, open publishes, and holders */
     unsigned refusals;      /* of the store, for a cause that does not pass */
     bool refused;           /* the store refused a call, and that was logged */
-    bool again;             /* the present call may have been made before */
+    bool call_repeated;     /* the present call may have been made before */
     bool repeated;          /* at least one call of the operation was made more than once */
     bool returned;          /* a publish found no queue, or was refused */
-    op_fn *call;
+    op_fn *send_call;       /* makes the present call; again, if op_repeat_at() asks for it */
     op_answered_fn *answered;
     op_fn *then; /* NULL: done */
     /* Called if the store is full and the item has a reply queue: publishes RETRY_LATER. NULL: the
@@ -87,7 +87,7 @@ void op_unref(struct scheduler *s, struct op *op);
  * @call: appends the call to scheduler.out. @answered: gets the answer. */
 void op_call(struct scheduler *s, struct op *op, op_fn *call, op_answered_fn *answered);
 
-/* Makes the present call again at the time @when. The caller must hold the operation (op->open). */
+/* Makes the present call again at the time @when. The caller must hold the operation (op->refs). */
 void op_repeat_at(struct scheduler *s, struct op *op, int64_t when);
 
 /* A new id for the EFFECT_STORE of an operation, or of @n operations that share a call. */

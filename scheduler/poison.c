@@ -89,7 +89,7 @@ static void on_begun(struct scheduler *s, struct op *op, struct ops_reader *r)
         return;
     }
     if (incarnations == 0) {
-        op->open++; /* held by the timer */
+        op->refs++; /* held by the timer */
         op_repeat_at(s, op, s->now + OP_REPEAT_MS);
         return;
     }

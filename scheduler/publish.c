@@ -35,7 +35,7 @@ struct publish_part *publish_add(struct scheduler *s, struct publish *p, struct 
     struct publish_part *part = &p->parts[p->n++];
 
     part->op = op;
-    op->open++;
+    op->refs++;
     p->bytes += bytes;
     s->publishes.bytes += bytes;
     return part;

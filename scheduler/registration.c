@@ -16,7 +16,7 @@
 
 static void on_done(struct scheduler *s, struct item *item)
 {
-    if (--s->registration.in_progress == 0 && s->registration.again)
+    if (--s->registration.in_progress == 0 && s->registration.repeat)
         registration_begin(s);
 }
 
@@ -43,8 +43,8 @@ void registration_begin(struct scheduler *s)
 {
     struct registration *r = &s->registration;
 
-    r->again = r->in_progress > 0;
-    for (size_t i = 0; i < r->n && !r->again; i++)
+    r->repeat = r->in_progress > 0;
+    for (size_t i = 0; i < r->n && !r->repeat; i++)
         register_workflow(s, r->workflows[i]);
 }
 

@@ -11,7 +11,7 @@ struct registration {
     struct workflow **workflows; /* owned */
     size_t n;
     unsigned in_progress; /* workflows that are not yet stored ... */
-    bool again;           /* ... and then all once more: the store may have lost them */
+    bool repeat;          /* ... and then all once more: the store may have lost them */
 };
 
 /* Adds a workflow, with a reference of its own. Return: 0 or -ENOMEM. */

@@ -106,7 +106,7 @@ static void steer_call(struct scheduler *s, struct op *op)
         .reason = who_and_why(s, op->item),
         .by = s->name,
         .nonce = op->nonce,
-        .redelivered = op->item->redelivered || op->again,
+        .redelivered = op->item->redelivered || op->call_repeated,
         .owner = owner,
         .most_bytes = owner ? allowance_share(s, most_bytes) : 0,
         .definition = o->n_steps > 0 || migrates(op) ? op->definition.digest : "",

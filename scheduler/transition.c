@@ -47,7 +47,7 @@ static void stall(struct scheduler *s, struct op *op, const struct ops_reader *a
     workflow_ref(w); /* for a Migrate this field held the target definition */
     workflow_unref(op->definition.workflow);
     op->definition.workflow = w;
-    op->open++;
+    op->refs++;
     list_append(&s->stalled, &op->link);
 }
 
@@ -101,9 +101,9 @@ static void drive_call(struct scheduler *s, struct op *op)
     /* New for each call: a repeated call may make new tokens in place of those that expire has
      * withdrawn in between. */
     nonces_next(&s->nonces, op->nonce);
-    ops_drive(s->out, op_call_id(s, op), op->partition, op->job, op->nonce, s->name, op->again,
-              NULL, 0);
-    op->again = false;
+    ops_drive(s->out, op_call_id(s, op), op->partition, op->job, op->nonce, s->name,
+              op->call_repeated, NULL, 0);
+    op->call_repeated = false;
 }
 
 static void drive_answered(struct scheduler *s, struct op *op, struct ops_reader *r)

@@ -401,8 +401,8 @@ RULES = {
         ),
         "a call that is repeated after a lost answer does not count as redelivered": (
             "scheduler/op.c",
-            "            op->again = op->repeated = true;\n",
-            "            op->again = true;\n",
+            "            op->call_repeated = op->repeated = true;\n",
+            "            op->call_repeated = true;\n",
         ),
         "a repeated drive makes the same token again": (
             "scheduler/transition.c",
@@ -987,7 +987,7 @@ RULES = {
         "a copy of a request that has waited is lost": (
             "scheduler/dispatch.c",
             "    } else if (outcome == BUS_WAITED) {",
-            "    } else if (outcome == BUS_WAITED && !part->again) {",
+            "    } else if (outcome == BUS_WAITED && !part->has_other_copy) {",
             f"{DISPATCH} test_copy_that_has_waited",
         ),
         "a request is withdrawn as unsent although another copy was sent": (
@@ -3165,7 +3165,7 @@ RULES = {
         ),
         "workflows that are being registered are not registered again": (
             "scheduler/registration.c",
-            "    if (--s->registration.in_progress == 0 && s->registration.again)",
+            "    if (--s->registration.in_progress == 0 && s->registration.repeat)",
             "    if (--s->registration.in_progress == 0 && false)",
             f"{ROLLBACK} test_workflows_are_registered_again",
         ),
@@ -4796,9 +4796,9 @@ RULES = {
         "requests that wait while a job migrates are sent with the new definition": (
             "scheduler/transition.c",
             "    workflow_unref(op->definition.workflow);\n    op->definition.workflow = w;\n"
-            "    op->open++;\n",
+            "    op->refs++;\n",
             "    if (op->definition.workflow)\n        workflow_unref(w);\n    else\n"
-            "        op->definition.workflow = w;\n    op->open++;\n",
+            "        op->definition.workflow = w;\n    op->refs++;\n",
             f"{INTAKE} test_migrated_while_a_request_waits",
         ),
     },
