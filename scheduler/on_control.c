@@ -96,7 +96,7 @@ static void recover_call(struct scheduler *s, struct op *op)
 
 static void recover_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
-    transition_read(s, op, r, transition_apply);
+    transition_answered(s, op, r, transition_publish);
 }
 
 static void recover(struct scheduler *s, struct item *item, const Drover__V1__Control *m)

@@ -136,7 +136,7 @@ static void on_recorded(struct scheduler *s, struct transition_op *t,
         s->stats.already++;
     }
     receipt(s, op, code, "", "", w, transition->now);
-    transition_apply(s, t, transition, w);
+    transition_publish(s, t, transition, w);
 }
 
 static void on_conflict(struct scheduler *s, struct op *op, int64_t now)
@@ -218,7 +218,7 @@ static void on_submitted(struct scheduler *s, struct transition_op *t,
 
 static void submit_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
-    transition_read(s, op, r, on_submitted);
+    transition_answered(s, op, r, on_submitted);
 }
 
 /* The digest of what determines the work, encoded again. Who sends the Submit, and where answers

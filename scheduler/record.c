@@ -96,12 +96,12 @@ static void on_recorded(struct scheduler *s, struct transition_op *t,
                   LOG_S("code", ops_code_name(transition->code)));
         break;
     }
-    transition_apply(s, t, transition, w);
+    transition_publish(s, t, transition, w);
 }
 
 static void record_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
-    transition_read(s, op, r, on_recorded);
+    transition_answered(s, op, r, on_recorded);
 }
 
 /* ---- calls ---- */

@@ -20,7 +20,7 @@
  *     limits              allowance.c access.c service_time.c
  *
  * What lies lower calls upwards by callbacks only: those of struct op (send_call, answered, then,
- * on_full, free), op_definition.resume, transition_op.fn, steer_op.stored, alert_op.published,
+ * on_full, free), op_definition.resume, transition_op.apply, steer_op.stored, alert_op.published,
  * item_kind, publish_kind, dispatch_reports and intake.read.
  *
  * Only these files, and tests, include it.

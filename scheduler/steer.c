@@ -228,7 +228,7 @@ static void on_steered(struct scheduler *s, struct transition_op *t,
         return;
     }
     answer(s, &t->op, transition->code, &steer_of(&t->op)->refusal, w);
-    transition_apply(s, t, transition, w);
+    transition_publish(s, t, transition, w);
 }
 
 /* The reason of a refusal is the last part of the answer. It is read first, because the rest may
@@ -242,7 +242,7 @@ static void steer_answered(struct scheduler *s, struct op *op, struct ops_reader
     o->refusal = (struct ops_refusal){.step = WORKFLOW_NONE};
     if (ops_read_transition(&rest, s->out, &transition) == 0 && transition.code != OPS_UNKNOWN_JOB)
         (void)ops_read_refusal(&rest, &o->refusal);
-    transition_read(s, op, r, on_steered);
+    transition_answered(s, op, r, on_steered);
 }
 
 /* ---- numbers of steps ---- */

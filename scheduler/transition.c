@@ -51,7 +51,8 @@ static void stall(struct scheduler *s, struct op *op, const struct ops_reader *a
     list_append(&s->stalled, &op->link);
 }
 
-static void transition_take(struct scheduler *s, struct op *op, struct ops_reader *r)
+/* Called again when the definition is loaded. */
+static void read_answer(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
     struct transition_op *t = transition_of(op);
     struct ops_reader from = *r;
@@ -70,28 +71,29 @@ static void transition_take(struct scheduler *s, struct op *op, struct ops_reade
         w = definition_find(s, op->definition.digest);
         if (!w && needs_definition(&transition)) {
             from.left -= r->left;
-            definition_load(s, op, &from, transition_take);
+            definition_load(s, op, &from, read_answer);
             return;
         }
     }
-    t->fn(s, t, &transition, w);
+    t->apply(s, t, &transition, w);
     if (t->requested < transition.n_requests) {
         from.left -= r->left;
         stall(s, op, &from, w);
     }
 }
 
-void transition_read(struct scheduler *s, struct op *op, struct ops_reader *r, transition_fn *fn)
+void transition_answered(struct scheduler *s, struct op *op, struct ops_reader *r,
+                         transition_fn *apply)
 {
     struct transition_op *t = transition_of(op);
 
-    t->fn = fn;
+    t->apply = apply;
     t->requested = 0;
     /* the watermark must be compared now, in the order of the answers, before a definition is
      * loaded */
     t->watermark_pending = true;
     t->answered_at = s->now;
-    transition_take(s, op, r);
+    read_answer(s, op, r);
 }
 
 /* ---- driving ---- */
@@ -108,7 +110,7 @@ static void drive_call(struct scheduler *s, struct op *op)
 
 static void drive_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
-    transition_read(s, op, r, transition_apply);
+    transition_answered(s, op, r, transition_publish);
 }
 
 /* Called when the requests of the last piece are confirmed: this is what paces a wide fan-out. */
@@ -132,8 +134,8 @@ static void raise_alerts(struct scheduler *s, struct transition_op *t,
     }
 }
 
-void transition_apply(struct scheduler *s, struct transition_op *t,
-                      const struct ops_transition *transition, struct workflow *w)
+void transition_publish(struct scheduler *s, struct transition_op *t,
+                        const struct ops_transition *transition, struct workflow *w)
 {
     struct op *op = &t->op;
 
