@@ -37,7 +37,7 @@ struct watermark {
     char id[NONCE_LEN + 1]; /* "": the partition has not answered yet */
     char run[SCHEDULER_RUN_MAX + 1];
     uint64_t count;
-    bool went_back; /* or may have: a job that it does not have is lost */
+    bool may_have_gone_back; /* a job that it does not have is lost */
 };
 
 /* An accepted job. */
@@ -79,7 +79,7 @@ static void forget(struct scheduler *s, struct accepted *accepted)
 /* While a check asks for accepted jobs none is forgotten. */
 static void forget_old(struct scheduler *s)
 {
-    while (s->rollback.open == 0 && !list_empty(&s->rollback.accepted)) {
+    while (s->rollback.ops_running == 0 && !list_empty(&s->rollback.accepted)) {
         struct accepted *oldest = accepted_of(s->rollback.accepted.next);
 
         if (s->rollback.n_accepted <= ROLLBACK_ACCEPTED_MAX &&
@@ -125,7 +125,7 @@ static struct accepted *next_of(struct scheduler *s, struct list *l, uint32_t pa
 
 static void report(struct scheduler *s, struct item *item)
 {
-    const char *reason = s->rollback.lost > 0 ? LOST : WENT_BACK;
+    const char *reason = s->rollback.n_lost > 0 ? LOST : WENT_BACK;
     unsigned jobs = 0;
 
     s->stats.store_rollbacks++;
@@ -137,19 +137,19 @@ static void report(struct scheduler *s, struct item *item)
     }
     s->stats.lost += jobs;
     log_error("store_went_back", LOG_S("reason", reason),
-              LOG_I("partitions", s->rollback.back + s->rollback.lost), LOG_I("jobs", jobs));
+              LOG_I("partitions", s->rollback.n_back + s->rollback.n_lost), LOG_I("jobs", jobs));
 }
 
 /* The call of this operation has its answer. The last one ends the check. */
 static void check_done(struct scheduler *s, struct op *op)
 {
-    if (--s->rollback.open > 0)
+    if (--s->rollback.ops_running > 0)
         return;
     for (uint32_t p = 0; s->rollback.unanswered == 0 && p < s->partitions; p++)
-        s->rollback.watermarks[p].went_back = false;
-    if (s->rollback.back + s->rollback.lost > 0)
+        s->rollback.watermarks[p].may_have_gone_back = false;
+    if (s->rollback.n_back + s->rollback.n_lost > 0)
         report(s, op->item);
-    s->rollback.back = s->rollback.lost = 0;
+    s->rollback.n_back = s->rollback.n_lost = 0;
 }
 
 /* ---- a check ---- */
@@ -185,9 +185,9 @@ static void compare(struct scheduler *s, struct watermark *watermark, uint64_t r
     bool lost = known && !bytes_is(shows->id, watermark->id);
     bool back = known && (other_run ? shows->began : shows->count) < remembered;
 
-    s->rollback.lost += lost;
-    s->rollback.back += back && !lost;
-    watermark->went_back |= lost || back || (known && other_run);
+    s->rollback.n_lost += lost;
+    s->rollback.n_back += back && !lost;
+    watermark->may_have_gone_back |= lost || back || (known && other_run);
     if (lost || back || shows->count > watermark->count)
         watermark->count = shows->count;
     snprintf(watermark->id, sizeof(watermark->id), "%.*s", (int)shows->id.len,
@@ -227,10 +227,10 @@ static void check_answered(struct scheduler *s, struct op *op, struct ops_reader
     s->rollback.unanswered--;
     s->store_time = shows.now;
     compare(s, &s->rollback.watermarks[op->partition], check_of(op)->remembered, &shows);
-    if (!s->rollback.watermarks[op->partition].went_back || shows.n_gone == 0)
+    if (!s->rollback.watermarks[op->partition].may_have_gone_back || shows.n_gone == 0)
         return;
-    if (s->rollback.back + s->rollback.lost == 0)
-        s->rollback.back = 1; /* by a run that this scheduler has not seen */
+    if (s->rollback.n_back + s->rollback.n_lost == 0)
+        s->rollback.n_back = 1; /* by a run that this scheduler has not seen */
     take_gone(s, op->partition, &shows);
 }
 
@@ -246,7 +246,7 @@ static void check_partition(struct scheduler *s, struct item *item, uint32_t par
     /* Remembered now, because other answers may increase the value while this call is being
      * repeated. */
     c->remembered = s->rollback.watermarks[partition].count;
-    s->rollback.open++;
+    s->rollback.ops_running++;
     s->rollback.unanswered++;
     op_call(s, &c->op, check_call, check_answered);
     op_unref(s, &c->op);
@@ -259,7 +259,7 @@ static void rollback_check(struct scheduler *s)
 
     item->background = true;
     s->rollback.check++;
-    if (s->rollback.open == 0)
+    if (s->rollback.ops_running == 0)
         s->rollback.unanswered = 0;
     for (uint32_t p = 0; p < s->partitions; p++) {
         uint32_t n = 0;
@@ -282,7 +282,7 @@ void rollback_observe(struct scheduler *s, const struct op *op, uint64_t count)
 
     if (count > watermark->count) {
         watermark->count = count;
-    } else if (count > 0 && s->rollback.open == 0) {
+    } else if (count > 0 && s->rollback.ops_running == 0) {
         rollback_check(s);
         registration_begin(s);
     }

@@ -3207,8 +3207,8 @@ RULES = {
         ),
         "a job that is gone is not noticed once others have moved the watermark": (
             "scheduler/rollback.c",
-            "    watermark->went_back |= lost || back || (known && other_run);\n",
-            "    watermark->went_back |= lost || back;\n",
+            "    watermark->may_have_gone_back |= lost || back || (known && other_run);\n",
+            "    watermark->may_have_gone_back |= lost || back;\n",
             f"{ROLLBACK} test_store_went_back_twice",
         ),
         "a check of more jobs than a call may name passes over some": (
