@@ -69,7 +69,7 @@ static void settle_call(struct scheduler *s, struct op *op)
 
 static void notification_answered(struct scheduler *s, struct op *op, struct ops_reader *r);
 
-static void settle_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+static void ignore_answer(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
 }
 
@@ -115,9 +115,9 @@ static void on_published(struct scheduler *s, struct op *op)
     if (n->publishes_earlier) {
         n->publishes_earlier = false;
         op->then = on_published;
-        op_call(s, op, earlier_told_call, settle_answered);
+        op_call(s, op, earlier_told_call, ignore_answer);
     } else if (!op->returned) {
-        op_call(s, op, settle_call, settle_answered);
+        op_call(s, op, settle_call, ignore_answer);
     } else if (!n->undeliverable && n->tries + 1 >= NOTIFICATION_TRIES) {
         n->undeliverable = true;
         op->returned = false;

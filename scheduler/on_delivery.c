@@ -142,7 +142,8 @@ static bool set_reply_to(struct scheduler *s, struct item *item, struct problem 
 
 /* Checks the allowance of the sender of a Submit or Control. Return: LIMIT if the sender must wait:
  * a large message is not even read then. Otherwise NULL; the units of the message are deducted. */
-static const char *over_limit(struct scheduler *s, const struct item *item, struct problem *problem)
+static const char *limit_reason(struct scheduler *s, const struct item *item,
+                                struct problem *problem)
 {
     bool counts = item->source == SCHEDULER_SUBMIT || item->source == SCHEDULER_CONTROL;
 
@@ -177,7 +178,7 @@ static void read_message(struct scheduler *s, struct item *item, const struct bu
     const char *limit, *bad;
 
     poison_read(s, item);
-    limit = over_limit(s, item, &problem);
+    limit = limit_reason(s, item, &problem);
     if (item->source == SCHEDULER_REPLIES && on_replies_ignored(s, item))
         return;
     bad = limit && item->large ? limit : decode(item, d, limit ? NULL : &problem);

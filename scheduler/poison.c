@@ -51,7 +51,7 @@ static void suspect_call(struct scheduler *s, struct op *op)
                 suspect_of(op)->what);
 }
 
-static void suspect_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+static void ignore_answer(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
 }
 
@@ -62,7 +62,7 @@ static void suspect_end(struct scheduler *s, const char *digest, enum ops_suspec
     struct suspect_op *suspect = op_new(s, item, digest, sizeof(*suspect), suspect_free);
 
     suspect->what = what;
-    op_call(s, &suspect->op, suspect_call, suspect_answered);
+    op_call(s, &suspect->op, suspect_call, ignore_answer);
     op_unref(s, &suspect->op);
     item_unref(s, item);
 }

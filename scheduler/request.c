@@ -185,7 +185,7 @@ static void publish(struct scheduler *s, struct transition_op *t,
     }
     size = drover__v1__step_request__get_packed_size(&m);
     if (size > WIRE_MESSAGE_MAX - 64)
-        s->dispatcher.reports->failed(
+        s->dispatcher.reports->not_delivered(
             s, t->op.item, OP_UNSENDABLE, t->op.job, m.token, "INPUT_TOO_LARGE",
             "arguments, input and results together exceed the message limit");
     else

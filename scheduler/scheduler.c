@@ -19,7 +19,7 @@
 #include "scheduler/state.h"
 
 static const struct dispatch_reports REPORTS = {
-    .failed = record_without_reply,
+    .not_delivered = record_without_reply,
     .waited = transition_recheck,
 };
 
