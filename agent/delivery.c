@@ -42,13 +42,13 @@ const char *delivery_decode(enum wire_type type, const struct bus_delivery *d,
 void delivery_hold(struct delivery *d)
 {
     d->refs++;
-    d->open++;
+    d->unsettled++;
 }
 
 void delivery_settle(struct agent *a, struct delivery *d)
 {
-    assert(d->open > 0);
-    if (--d->open == 0 && !d->left && !d->acked)
+    assert(d->unsettled > 0);
+    if (--d->unsettled == 0 && !d->left && !d->acked)
         effects_add(a->out, EFFECT_ACK, d->handle);
 }
 

@@ -24,16 +24,16 @@
 struct agent;
 
 struct delivery {
-    struct list link;  /* in agent.deliveries */
-    uint64_t handle;   /* of the bus, for the ack */
-    unsigned refs;     /* from runs, followers, a dead letter, a suspect */
-    unsigned open;     /* how many of the refs hold the ack back */
-    bool repeated;     /* it was delivered or sent before */
-    bool left;         /* given back, or left unacknowledged: the broker delivers it again */
-    bool acked;        /* it was acknowledged before it was read: see suspect.c */
-    bool counted;      /* the broker's prefetch counts it, for one of its runs that has a slot */
-    int64_t received;  /* monotonic ms */
-    const char *actor; /* of its queue, as in agent.config; "" if the config does not list it */
+    struct list link;   /* in agent.deliveries */
+    uint64_t handle;    /* of the bus, for the ack */
+    unsigned refs;      /* from runs, followers, a dead letter, a suspect */
+    unsigned unsettled; /* how many of the refs hold the ack back */
+    bool repeated;      /* it was delivered or sent before */
+    bool left;          /* given back, or left unacknowledged: the broker delivers it again */
+    bool acked;         /* it was acknowledged before it was read: see suspect.c */
+    bool counted;       /* the broker's prefetch counts it, for one of its runs that has a slot */
+    int64_t received;   /* monotonic ms */
+    const char *actor;  /* of its queue, as in agent.config; "" if the config does not list it */
     struct wire_message message;
     struct bytes body; /* of the dead letter that it became; owned */
 };

@@ -110,7 +110,7 @@ static void on_lost(struct agent *a, struct outgoing *o)
 static const struct outgoing_kind kind = {
     .confirmed = on_confirmed,
     .refused = on_lost,
-    .again = on_lost,
+    .resend = on_lost,
 };
 
 /* ---- begin and end ---- */

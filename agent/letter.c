@@ -62,7 +62,7 @@ static void letter_free(struct outgoing *o)
 static const struct outgoing_kind kind = {
     .confirmed = on_confirmed,
     .refused = on_refused,
-    .again = send,
+    .resend = send,
     .free = letter_free,
 };
 

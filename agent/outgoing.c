@@ -27,7 +27,7 @@ void *outgoing_new(struct agent *a, size_t size, const struct outgoing_kind *kin
 
 void outgoing_free(struct agent *a, struct outgoing *o)
 {
-    timer_stop(a, &o->again);
+    timer_stop(a, &o->again_timer);
     HASH_DEL(a->outgoing, o);
     if (o->kind->free)
         o->kind->free(o);
@@ -55,7 +55,7 @@ void outgoing_outcome(struct agent *a, uint64_t id, enum bus_outcome outcome)
     case BUS_WAITED: /* unreachable: the agent does not set ask_after */
     case BUS_UNSENT:
     case BUS_EXPIRED:
-        o->kind->again(a, o);
+        o->kind->resend(a, o);
         break;
     case BUS_RETURNED:
     case BUS_NACKED:
@@ -66,9 +66,9 @@ void outgoing_outcome(struct agent *a, uint64_t id, enum bus_outcome outcome)
 
 static void on_again(struct agent *a, struct timer *t)
 {
-    struct outgoing *o = container_of(t, struct outgoing, again);
+    struct outgoing *o = container_of(t, struct outgoing, again_timer);
 
-    o->kind->again(a, o);
+    o->kind->resend(a, o);
 }
 
 /* The queue is missing, or full: a person may repair that while the leases last. So the message is
@@ -84,7 +84,7 @@ void outgoing_pause(struct agent *a, struct outgoing *o, const char *exchange, s
     a->stats.refusals++;
     log_warn("publish_refused", LOG_S("exchange", exchange), LOG_I("replies", replies),
              LOG_I("again_ms", wait));
-    timer_set(a, &o->again, when < end ? when : end, on_again);
+    timer_set(a, &o->again_timer, when < end ? when : end, on_again);
 }
 
 const char *outgoing_exchange(struct agent *a, const struct delivery *about)

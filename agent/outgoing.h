@@ -24,7 +24,7 @@ typedef void outgoing_fn(struct agent *a, struct outgoing *o);
 struct outgoing_kind {
     outgoing_fn *confirmed;
     outgoing_fn *refused; /* the broker has returned or refused it */
-    outgoing_fn *again;   /* the broker does not have it, or its pause after a refusal is over */
+    outgoing_fn *resend;  /* the broker does not have it, or its pause after a refusal is over */
     void (*free)(struct outgoing *o); /* frees what the kind has added; NULL: nothing */
 };
 
@@ -32,7 +32,7 @@ struct outgoing {
     uint64_t id;
     UT_hash_handle hh; /* in agent.outgoing */
     const struct outgoing_kind *kind;
-    struct timer again; /* it is to be published again, after a refusal */
+    struct timer again_timer; /* it is to be published again, after a refusal */
     unsigned refusals;
 };
 
@@ -49,8 +49,8 @@ void outgoing_free_all(struct agent *a);
 /* The message with this id has its outcome. */
 void outgoing_outcome(struct agent *a, uint64_t id, enum bus_outcome outcome);
 
-/* The broker has refused the message: calls again() after a pause, at @end at the latest. The pause
- * is longer each time. @exchange, @replies: for the log. */
+/* The broker has refused the message: calls resend() after a pause, at @end at the latest. The
+ * pause is longer each time. @exchange, @replies: for the log. */
 void outgoing_pause(struct agent *a, struct outgoing *o, const char *exchange, size_t replies,
                     int64_t end);
 

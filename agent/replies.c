@@ -101,7 +101,7 @@ static void on_refused(struct agent *a, struct outgoing *o)
 static const struct outgoing_kind kind = {
     .confirmed = on_confirmed,
     .refused = on_refused,
-    .again = send,
+    .resend = send,
 };
 
 /* ---- gathering ---- */

@@ -132,7 +132,7 @@ static void run_free(struct agent *a, struct run *run)
     list_remove(&run->link);
     timer_stop(a, &run->deadline);
     timer_stop(a, &run->beat);
-    timer_stop(a, &run->again);
+    timer_stop(a, &run->again_timer);
     HASH_DELETE(by_id, a->runs.by_id, run);
     HASH_DELETE(by_token, a->runs.by_token, run);
     delivery_drop(run->delivery);

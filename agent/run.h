@@ -52,7 +52,7 @@ struct run {
     const struct agent_result *cut; /* replaces a failure of a run that was stopped; else NULL */
     struct timer deadline;          /* the end of the lease; of a waiting run: no slot came free */
     struct timer beat;              /* Progress is due */
-    struct timer again;             /* the next try is due */
+    struct timer again_timer;       /* the next try is due */
     int64_t started;                /* when the first try began */
     int64_t tried;                  /* when the present try began */
     int64_t held_until;             /* until when the last confirmed Progress keeps the lease */

@@ -41,7 +41,7 @@ static void leave_slot(struct agent *a, struct run *run)
     slots_leave(a, run);
     timer_stop(a, &run->deadline);
     heartbeat_stop(a, run);
-    timer_stop(a, &run->again);
+    timer_stop(a, &run->again_timer);
 }
 
 /* Gathers the reply that run_set_reply() has made, and frees the slot. */
@@ -163,7 +163,7 @@ void running_start(struct agent *a)
 
 static void on_again(struct agent *a, struct timer *t)
 {
-    struct run *run = container_of(t, struct run, again);
+    struct run *run = container_of(t, struct run, again_timer);
 
     if (a->now >= run_stop_time(a, run)) {
         answer(a, run); /* with the last failure; replies_flush() sends it, if there is time */
@@ -188,8 +188,8 @@ static int64_t pause(const struct agent *a, const struct run *run,
 /* Return: whether to try again within the lease. Not if the try would be stopped before its end:
  * the failure that is known says more than that. Not after a long pause: that takes a slot from
  * other requests, so the scheduler waits instead. */
-static bool another_try(const struct agent *a, const struct run *run,
-                        const struct agent_result *result)
+static bool should_try_again(const struct agent *a, const struct run *run,
+                             const struct agent_result *result)
 {
     bool transient = !result->ok && (result->verdict == DROVER__V1__VERDICT__VERDICT_UNSPECIFIED ||
                                      result->verdict == DROVER__V1__VERDICT__VERDICT_TRANSIENT);
@@ -224,9 +224,9 @@ void running_done(struct agent *a, uint64_t id, const struct agent_result *resul
         run->reply.error.retry_after_ms = result->retry_after_ms > 0 ? result->retry_after_ms : 0;
     else
         run_set_reply(a, run, result);
-    if (another_try(a, run, result)) {
+    if (should_try_again(a, run, result)) {
         run->state = RUN_BACKOFF;
-        timer_set(a, &run->again, a->now + pause(a, run, result), on_again);
+        timer_set(a, &run->again_timer, a->now + pause(a, run, result), on_again);
         return;
     }
     answer(a, run);

@@ -17,7 +17,7 @@ static void count(struct agent *a, struct run *run)
 {
     struct delivery *d = run->delivery;
 
-    run->slot.unseen = d->acked || d->open == 0;
+    run->slot.unseen = d->acked || d->unsettled == 0;
     run->slot.hidden = !run->slot.unseen && d->counted;
     d->counted |= !run->slot.unseen;
     a->slots.unseen += run->slot.unseen;

@@ -140,7 +140,7 @@ static void on_told(struct agent *a, struct outgoing *o)
 static const struct outgoing_kind kind = {
     .confirmed = on_told,
     .refused = on_told,
-    .again = on_told,
+    .resend = on_told,
 };
 
 /* Publishes Progress of the request that the properties name: its body has not been read. */

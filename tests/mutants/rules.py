@@ -3872,7 +3872,7 @@ RULES = {
         ),
         "a reply that the broker refused is not sent again": (
             "agent/outgoing.c",
-            "    timer_set(a, &o->again, when < end ? when : end, on_again);\n",
+            "    timer_set(a, &o->again_timer, when < end ? when : end, on_again);\n",
             "    ;\n",
             f"{AGENT} test_returned_reply",
         ),
