@@ -3,8 +3,8 @@
  * Deliveries: messages of requests, from their arrival to their end
  *
  * Each request of a delivery becomes one run; if any of it cannot be run, the whole message goes
- * out as one dead letter as well. The delivery is acknowledged when no part of it is open, and
- * freed when nothing refers to it.
+ * out as one dead letter as well. The delivery is acknowledged when all of its parts are settled,
+ * and freed when nothing refers to it.
  *
  *     delivery ── run ── reply ──┐
  *             └── run ── reply ──┴─ message ── confirmed: runs end, deliveries are acknowledged

@@ -7,7 +7,7 @@
  */
 #include "agent/on_requests.h"
 
-#include "agent/letter.h"
+#include "agent/dead_letter.h"
 #include "agent/state.h"
 #include "agent/waiting.h"
 
@@ -40,9 +40,10 @@ static void begin(struct agent *a, struct delivery *delivery, const struct bus_d
     if (!bad)
         bad = run_good(a, delivery, &problem);
     if (bad)
-        letter_publish(a, delivery, d,
-                       effects_printf(a->out, "%s%s%s%s%s", bad, *problem.field ? " " : "",
-                                      problem.field, *problem.reason ? " " : "", problem.reason));
+        dead_letter_publish(a, delivery, d,
+                            effects_printf(a->out, "%s%s%s%s%s", bad, *problem.field ? " " : "",
+                                           problem.field, *problem.reason ? " " : "",
+                                           problem.reason));
     delivery_settle(a, delivery);
     delivery_drop(delivery);
 }

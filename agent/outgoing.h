@@ -3,7 +3,7 @@
  * Outgoing messages, each followed to its outcome
  *
  * Each kind of message is a struct of its own, with struct outgoing as its first member: replies
- * (replies.c), dead letters (letter.c), Progress of a run (heartbeat.c) and of a suspect
+ * (replies.c), dead letters (dead_letter.c), Progress of a run (heartbeat.c) and of a suspect
  * (suspect.c).
  */
 #pragma once

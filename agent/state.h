@@ -5,12 +5,12 @@
  * The headers of these files describe the parts. The files of the machine call each other in one
  * direction:
  *
- *     agent.c                        the step function: each event goes to the file that handles it
- *     on_requests.c on_answers.c     messages
- *     crowding.c suspect.c letter.c  what is not run now
- *     running.c waiting.c            runs with a slot, and without
- *     heartbeat.c replies.c          their Progress, and their replies
- *     run.c outgoing.c               runs and messages, from begin to end
+ *     agent.c                             the step function: gives each event to the file for it
+ *     on_requests.c on_answers.c          messages
+ *     crowding.c suspect.c dead_letter.c  what is not run now
+ *     running.c waiting.c                 runs with a slot, and without
+ *     heartbeat.c replies.c               their Progress, and their replies
+ *     run.c outgoing.c                    runs and messages, from begin to end
  *     slots.c reply.c delivery.c settings.c recent.c timer.c
  *
  * What lies lower reports upwards by callbacks only: outgoing_kind, timer.fire, suspect_read_fn.

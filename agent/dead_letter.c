@@ -4,7 +4,7 @@
  *
  * Called by on_requests.c.
  */
-#include "agent/letter.h"
+#include "agent/dead_letter.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,20 +15,20 @@
 
 #define EXCHANGE "drover.dead"
 
-struct letter {
+struct dead_letter {
     struct outgoing outgoing;
     struct delivery *delivery;
     char *reason; /* owned */
 };
 
-static struct letter *letter_of(struct outgoing *o)
+static struct dead_letter *letter_of(struct outgoing *o)
 {
-    return container_of(o, struct letter, outgoing);
+    return container_of(o, struct dead_letter, outgoing);
 }
 
 static void send(struct agent *a, struct outgoing *o)
 {
-    const struct letter *l = letter_of(o);
+    const struct dead_letter *l = letter_of(o);
     struct bytes body = effects_copy(a->out, l->delivery->body);
     const char *reason = effects_str(a->out, l->reason);
     struct bus_message *m = &effects_add(a->out, EFFECT_PUBLISH, o->id)->publish;
@@ -53,7 +53,7 @@ static void on_refused(struct agent *a, struct outgoing *o)
 
 static void letter_free(struct outgoing *o)
 {
-    struct letter *l = letter_of(o);
+    struct dead_letter *l = letter_of(o);
 
     delivery_drop(l->delivery);
     free(l->reason);
@@ -66,10 +66,10 @@ static const struct outgoing_kind kind = {
     .free = letter_free,
 };
 
-void letter_publish(struct agent *a, struct delivery *d, const struct bus_delivery *from,
-                    const char *reason)
+void dead_letter_publish(struct agent *a, struct delivery *d, const struct bus_delivery *from,
+                         const char *reason)
 {
-    struct letter *l = outgoing_new(a, sizeof(*l), &kind);
+    struct dead_letter *l = outgoing_new(a, sizeof(*l), &kind);
     uint8_t *body = or_abort(malloc(from->body.len + 1));
 
     if (from->body.len > 0)

@@ -7,5 +7,5 @@
 #include "agent/delivery.h"
 
 /* Publishes @from as a dead letter; @reason is copied. Holds the ack of @d until the confirm. */
-void letter_publish(struct agent *a, struct delivery *d, const struct bus_delivery *from,
-                    const char *reason);
+void dead_letter_publish(struct agent *a, struct delivery *d, const struct bus_delivery *from,
+                         const char *reason);
