@@ -39,7 +39,7 @@ bool http_method_has_body(const char *method)
 /* Return: the length of the separator of segments at the beginning of @path, 0 if there is none.
  * The server may decode the path before it splits it into segments, so an encoded slash or
  * backslash counts as a separator. */
-static size_t separator(const char *path)
+static size_t separator_len(const char *path)
 {
     if (path[0] == '/')
         return 1;
@@ -58,7 +58,7 @@ static bool has_dot_segment(const char *path)
     const char *segment = path;
 
     for (;; path++) {
-        size_t len = separator(path);
+        size_t len = separator_len(path);
 
         if (len == 0 && *path && *path != '?')
             continue;
@@ -86,7 +86,7 @@ static int parse(const char *url, size_t len, struct problem *problem)
 }
 
 /* Return: the length of the first of @beginnings that @text begins with; 0 if none matches. */
-static size_t begins_with(const char *text, const char *const *beginnings)
+static size_t prefix_len(const char *text, const char *const *beginnings)
 {
     for (; *beginnings; beginnings++)
         if (strncmp(text, *beginnings, strlen(*beginnings)) == 0)
@@ -98,7 +98,7 @@ int http_url_check(const char *url, size_t *target_len, struct problem *problem)
 {
     static const char *const schemes[] = {"http://", "https://", NULL};
     struct problem inner = {0};
-    size_t scheme = begins_with(url, schemes);
+    size_t scheme = prefix_len(url, schemes);
 
     *target_len = scheme + strcspn(url + scheme, "/?#");
     if (scheme == 0 || *target_len == scheme)
@@ -122,7 +122,7 @@ int http_proxy_check(const char *proxy, struct problem *problem)
 {
     static const char *const schemes[] = {"http://", "https://", "socks5://", "socks5h://", NULL};
 
-    if (begins_with(proxy, schemes) > 0)
+    if (prefix_len(proxy, schemes) > 0)
         return parse(proxy, strlen(proxy), problem);
     problem_set(problem, "", "must begin with http://, https://, socks5:// or socks5h://");
     return HTTP_E_INVALID;
@@ -130,7 +130,7 @@ int http_proxy_check(const char *proxy, struct problem *problem)
 
 /* ---- headers ---- */
 
-static size_t header_name(const char *header)
+static size_t header_name_len(const char *header)
 {
     size_t len = 0;
 
@@ -142,7 +142,7 @@ static size_t header_name(const char *header)
 
 static bool header_is(const char *header, const char *name)
 {
-    return header_name(header) == strlen(name) && strncasecmp(header, name, strlen(name)) == 0;
+    return header_name_len(header) == strlen(name) && strncasecmp(header, name, strlen(name)) == 0;
 }
 
 int http_header_check(const char *header, struct problem *problem)
@@ -157,7 +157,7 @@ int http_header_check(const char *header, struct problem *problem)
             return HTTP_E_INVALID;
         }
     }
-    if (header_name(header) == 0 || !http_text_valid(header))
+    if (header_name_len(header) == 0 || !http_text_valid(header))
         problem_set(problem, "", "must be \"Name: value\" in ASCII");
     else if (template_check(header, &inner))
         problem_set(problem, "", "%s %s", inner.field, inner.reason);
@@ -168,11 +168,11 @@ int http_header_check(const char *header, struct problem *problem)
 
 /* ---- the request of a step ---- */
 
-static int expand(const char *text, struct facts *facts, struct buf *out, const char *what,
-                  struct problem *problem)
+static int expand(const char *text, struct template_values *values, struct buf *out,
+                  const char *what, struct problem *problem)
 {
     struct problem inner = {0};
-    int r = template_expand(text, facts, out, &inner);
+    int r = template_expand(text, values, out, &inner);
 
     if (out->failed)
         abort();
@@ -185,10 +185,10 @@ static int expand(const char *text, struct facts *facts, struct buf *out, const 
     return HTTP_E_INVALID;
 }
 
-static int make_url(struct http_request *out, const struct http_action *action, struct facts *facts,
-                    struct problem *problem)
+static int make_url(struct http_request *out, const struct http_action *action,
+                    struct template_values *values, struct problem *problem)
 {
-    if (expand(action->url, facts, &out->url, "url:", problem))
+    if (expand(action->url, values, &out->url, "url:", problem))
         return HTTP_E_INVALID;
     if (has_dot_segment(buf_str(&out->url) + strlen(action->target))) {
         problem_set(problem, "url:", "a value of \".\" or \"..\" would lead elsewhere");
@@ -214,7 +214,7 @@ static void add_header(struct http_request *out, const char *format, ...)
 }
 
 static int make_headers(struct http_request *out, const struct http_action *action,
-                        struct facts *facts, struct problem *problem)
+                        struct template_values *values, struct problem *problem)
 {
     size_t n = 0;
 
@@ -224,7 +224,7 @@ static int make_headers(struct http_request *out, const struct http_action *acti
     for (size_t i = 0; i < n; i++) {
         CLEANUP(buf_deinit) struct buf header = {0};
 
-        if (expand(action->headers[i], facts, &header, "headers:", problem))
+        if (expand(action->headers[i], values, &header, "headers:", problem))
             return HTTP_E_INVALID;
         add_header(out, "%s", buf_str(&header));
     }
@@ -293,11 +293,11 @@ static const char *make_body(struct http_request *out, const struct http_action 
 int http_request_make(struct http_request *out, const struct http_action *action,
                       const Drover__V1__StepRequest *request, struct problem *problem)
 {
-    CLEANUP(facts_deinit) struct facts facts = {.request = request};
-    int r = make_url(out, action, &facts, problem);
+    CLEANUP(template_values_deinit) struct template_values values = {.request = request};
+    int r = make_url(out, action, &values, problem);
 
     if (!r)
-        r = make_headers(out, action, &facts, problem);
+        r = make_headers(out, action, &values, problem);
     if (r)
         return r;
     add_own_headers(out, request, make_body(out, action, request));

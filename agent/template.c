@@ -17,13 +17,13 @@
 
 /* ---- payloads, parsed when they are needed ---- */
 
-void facts_deinit(struct facts *facts)
+void template_values_deinit(struct template_values *values)
 {
-    json_decref(facts->arguments);
-    json_decref(facts->input);
-    for (size_t i = 0; facts->results && i < facts->request->n_results; i++)
-        json_decref(facts->results[i]);
-    free(facts->results);
+    json_decref(values->arguments);
+    json_decref(values->input);
+    for (size_t i = 0; values->results && i < values->request->n_results; i++)
+        json_decref(values->results[i]);
+    free(values->results);
 }
 
 /* Parses the payload into *slot, once. Return: *slot; NULL if there is no payload, or it is neither
@@ -73,13 +73,13 @@ static const json_t *descend(const json_t *value, struct bytes path)
 }
 
 /* @path: the name of a step, and a path in its result. Takes the longest name that fits. */
-static const json_t *find_result(struct facts *f, struct bytes path)
+static const json_t *find_result(struct template_values *v, struct bytes path)
 {
     size_t best = SIZE_MAX, best_len = 0;
     struct bytes rest;
 
-    for (size_t i = 0; i < f->request->n_results; i++) {
-        const char *step = f->request->results[i]->step;
+    for (size_t i = 0; i < v->request->n_results; i++) {
+        const char *step = v->request->results[i]->step;
         size_t len = strlen(step);
 
         if (len > best_len && len <= path.len && memcmp(step, path.data, len) == 0 &&
@@ -90,11 +90,11 @@ static const json_t *find_result(struct facts *f, struct bytes path)
     }
     if (best == SIZE_MAX)
         return NULL;
-    if (!f->results)
-        f->results = or_abort(calloc(f->request->n_results, sizeof(struct json_t *)));
+    if (!v->results)
+        v->results = or_abort(calloc(v->request->n_results, sizeof(struct json_t *)));
     rest = best_len < path.len ? bytes_of(path.data + best_len + 1, path.len - best_len - 1)
                                : BYTES_EMPTY;
-    return descend(parsed(&f->results[best], f->request->results[best]->payload), rest);
+    return descend(parsed(&v->results[best], v->request->results[best]->payload), rest);
 }
 
 enum root {
@@ -134,15 +134,15 @@ static enum root root_of(struct bytes name, struct bytes *path)
     return ROOT_NONE;
 }
 
-static const json_t *find_value(struct facts *f, enum root root, struct bytes path)
+static const json_t *find_value(struct template_values *v, enum root root, struct bytes path)
 {
     switch (root) {
     case ROOT_ARGUMENTS:
-        return descend(parsed(&f->arguments, f->request->arguments), path);
+        return descend(parsed(&v->arguments, v->request->arguments), path);
     case ROOT_INPUT:
-        return descend(parsed(&f->input, f->request->input), path);
+        return descend(parsed(&v->input, v->request->input), path);
     case ROOT_RESULTS:
-        return find_result(f, path);
+        return find_result(v, path);
     default:
         return NULL;
     }
@@ -183,22 +183,22 @@ static const char *put_value(struct buf *out, const json_t *value)
     return NULL;
 }
 
-static const char *put_name(struct buf *out, struct facts *f, struct bytes name)
+static const char *put_name(struct buf *out, struct template_values *v, struct bytes name)
 {
     struct bytes path;
     enum root root = root_of(name, &path);
 
     switch (root) {
     case ROOT_JOB:
-        put_encoded(out, bytes_str(f->request->job_id));
+        put_encoded(out, bytes_str(v->request->job_id));
         return NULL;
     case ROOT_STEP:
-        put_encoded(out, bytes_str(f->request->step));
+        put_encoded(out, bytes_str(v->request->step));
         return NULL;
     case ROOT_NONE:
         return "is not known";
     default:
-        return put_value(out, find_value(f, root, path));
+        return put_value(out, find_value(v, root, path));
     }
 }
 
@@ -242,14 +242,15 @@ int template_check(const char *text, struct problem *problem)
     return 0;
 }
 
-int template_expand(const char *text, struct facts *facts, struct buf *out, struct problem *problem)
+int template_expand(const char *text, struct template_values *values, struct buf *out,
+                    struct problem *problem)
 {
     struct bytes name;
     const char *begin, *end, *fault;
 
     for (; (begin = next_name(text, &name, &end)) && end; text = end) {
         buf_append(out, text, (size_t)(begin - text));
-        fault = put_name(out, facts, name);
+        fault = put_name(out, values, name);
         if (fault)
             return name_problem(name, true, problem, fault);
     }

@@ -36,18 +36,18 @@ enum {
 struct json_t; /* of jansson */
 
 /* A request, and those of its payloads that were parsed so far. The caller sets `request`, all else
- * is zero; facts_deinit() releases it. */
-struct facts {
-    const Drover__V1__StepRequest *request; /* outlives the facts */
+ * is zero; template_values_deinit() releases it. */
+struct template_values {
+    const Drover__V1__StepRequest *request; /* outlives the values */
     struct json_t *arguments;
     struct json_t *input;
     struct json_t **results; /* one for each result of the request */
 };
 
-void facts_deinit(struct facts *facts);
-static inline void facts_deinit_p(struct facts *facts)
+void template_values_deinit(struct template_values *values);
+static inline void template_values_deinit_p(struct template_values *values)
 {
-    facts_deinit(facts);
+    template_values_deinit(values);
 }
 
 /* Return: 0, or TEMPLATE_E_INVALID where a name is not valid in any request. */
@@ -55,7 +55,7 @@ int template_check(const char *text, struct problem *problem);
 
 /* Appends the text to @out, with values in place of names. Return: 0, or TEMPLATE_E_INVALID; then
  * @out contains a part. */
-int template_expand(const char *text, struct facts *facts, struct buf *out,
+int template_expand(const char *text, struct template_values *values, struct buf *out,
                     struct problem *problem);
 
 /**

@@ -994,7 +994,7 @@ static int do_template(const void *input, struct result *out)
 {
     Drover__V1__StepRequest request = DROVER__V1__STEP_REQUEST__INIT;
     Drover__V1__Payload arguments = DROVER__V1__PAYLOAD__INIT;
-    CLEANUP(facts_deinit) struct facts facts = {.request = &request};
+    CLEANUP(template_values_deinit) struct template_values values = {.request = &request};
     struct buf *text = *(struct buf *const *)input;
     int r;
 
@@ -1002,7 +1002,7 @@ static int do_template(const void *input, struct result *out)
     arguments.data.len = strlen((const char *)arguments.data.data);
     request.arguments = &arguments;
     buf_clear(text);
-    r = template_expand("/orders/${arguments.id}/${arguments.n}", &facts, text, NULL);
+    r = template_expand("/orders/${arguments.id}/${arguments.n}", &values, text, NULL);
     if (!r)
         keep(out, text->data, text->len);
     return strcmp(buf_str(text), "/orders/a%20b/7") == 0 ? r : -EPROTO;

@@ -80,24 +80,24 @@ static void add_result(struct world *w, const char *step, const char *type, cons
 
 static void expect(struct world *w, const char *text, const char *expected)
 {
-    CLEANUP(facts_deinit) struct facts facts = {.request = &w->request};
+    CLEANUP(template_values_deinit) struct template_values values = {.request = &w->request};
     CLEANUP(buf_deinit) struct buf out = {0};
     struct problem problem = {0};
 
     assert_int_equal(template_check(text, &problem), 0);
-    if (template_expand(text, &facts, &out, &problem))
+    if (template_expand(text, &values, &out, &problem))
         fail_msg("%s: %s %s", text, problem.field, problem.reason);
     assert_string_equal(buf_str(&out), expected);
 }
 
 static void refuse(struct world *w, const char *text, const char *name, const char *reason)
 {
-    CLEANUP(facts_deinit) struct facts facts = {.request = &w->request};
+    CLEANUP(template_values_deinit) struct template_values values = {.request = &w->request};
     CLEANUP(buf_deinit) struct buf out = {0};
     struct problem problem = {0};
 
     assert_int_equal(template_check(text, &problem), 0);
-    if (!template_expand(text, &facts, &out, &problem))
+    if (!template_expand(text, &values, &out, &problem))
         fail_msg("%s: %s", text, buf_str(&out));
     assert_string_equal(problem.field, name);
     if (!strstr(problem.reason, reason))
