@@ -28,17 +28,17 @@ static int json_encode(const ProtobufCMessage *message, struct buf *out)
 int wire_encode(const ProtobufCMessage *message, bool json, struct buf *out)
 {
     size_t size;
-    uint8_t *room;
+    uint8_t *space;
 
     if (json)
         return json_encode(message, out);
     size = protobuf_c_message_get_packed_size(message);
     if (size > WIRE_MESSAGE_MAX)
         return WIRE_E_TOO_LARGE;
-    room = buf_reserve(out, size);
-    if (!room)
+    space = buf_reserve(out, size);
+    if (!space)
         return -ENOMEM;
-    protobuf_c_message_pack(message, room);
+    protobuf_c_message_pack(message, space);
     out->len += size;
     return 0;
 }
@@ -53,7 +53,7 @@ struct bytes wire_pack(struct effects *fx, const ProtobufCMessage *message, bool
 {
     CLEANUP(buf_deinit) struct buf text = {0};
     size_t size;
-    uint8_t *room;
+    uint8_t *space;
 
     if (json) {
         int result = wire_encode(message, true, &text);
@@ -65,9 +65,9 @@ struct bytes wire_pack(struct effects *fx, const ProtobufCMessage *message, bool
     size = protobuf_c_message_get_packed_size(message);
     if (size > WIRE_MESSAGE_MAX)
         return BYTES_EMPTY;
-    room = effects_alloc(fx, size);
-    protobuf_c_message_pack(message, room);
-    return bytes_of(room, size);
+    space = effects_alloc(fx, size);
+    protobuf_c_message_pack(message, space);
+    return bytes_of(space, size);
 }
 
 const char *wire_content_type(bool json)
