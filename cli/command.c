@@ -178,7 +178,7 @@ static const struct command COMMANDS[] = {
             "no revert that is refused, unless --begin-anew is given. Never while it is in\n"
             "flight.\n",
         .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUP_INPUT | GROUP_SET |
-                  GROUP_ANEW | GROUPS_BULK,
+                  GROUP_BEGIN_ANEW | GROUPS_BULK,
         .min_operands = 1,
         .max_operands = INT32_MAX,
     },
@@ -202,7 +202,7 @@ static const struct command COMMANDS[] = {
             "other work in that version is undone first where it may have taken effect. Refused\n"
             "where a step that is done is not the same in both, where one is in flight, and\n"
             "where nothing takes it back, unless --begin-anew is given.\n",
-        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUP_ANEW | GROUPS_BULK,
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUP_BEGIN_ANEW | GROUPS_BULK,
         .min_operands = 2,
         .max_operands = 2,
     },

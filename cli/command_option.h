@@ -27,7 +27,7 @@ enum command_group {
     GROUP_BULK = 1 << 11, /* takes --where, for all jobs that the filters find, instead of JOB */
     GROUP_STORE = 1 << 12,
     GROUP_SET = 1 << 13,
-    GROUP_ANEW = 1 << 14,
+    GROUP_BEGIN_ANEW = 1 << 14,
 };
 
 #define GROUPS_BULK (GROUP_FILTER | GROUP_BULK)
@@ -37,7 +37,7 @@ enum command_kind {
     KIND_FLAG,
     KIND_TEXT,
     KIND_DURATION,
-    KIND_MOMENT,
+    KIND_TIME,
     KIND_FACTOR,
     KIND_LABEL,
     KIND_SETTING,

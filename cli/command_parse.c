@@ -23,7 +23,7 @@
 /* What a value of a kind must be, for complaints; kinds without one accept any value. */
 static const char *const WANTED[] = {
     [KIND_DURATION] = "a duration such as 500ms, 30s or 5m",
-    [KIND_MOMENT] = "a time such as 2026-01-31T12:00:00Z, +10m or -2h",
+    [KIND_TIME] = "a time such as 2026-01-31T12:00:00Z, +10m or -2h",
     [KIND_FACTOR] = "a number from 0 to 1000000000",
     [KIND_LABEL] = "NAME=VALUE, or one too many",
     [KIND_SETTING] = "FIELD=VALUE, or one too many",
@@ -158,7 +158,7 @@ static bool take_value(const struct command_option *o, const char *text, int64_t
         return true;
     case KIND_DURATION:
         return parse_duration(text, to) && *(int64_t *)to > 0;
-    case KIND_MOMENT:
+    case KIND_TIME:
         return parse_moment(text, now, to) && *(int64_t *)to > 0;
     case KIND_FACTOR:
         return take_factor(text, to);

@@ -57,7 +57,7 @@ static int refresh(struct follow *f, int64_t deadline)
     answer = (struct wire_message){0};
     f->answered = clock_monotonic_ms();
     if (follow_status(f)) {
-        f->there = true;
+        f->job_known = true;
         follow_changes_take(f);
     }
     return 0;
@@ -71,7 +71,7 @@ static void put_end(const struct follow *f, struct buf *out)
     case OUTPUT_TABLE:
         if (f->args->data)
             view_job(status, cli_color(f->args, stdout), out);
-        else if (follow_screen_keeps_summary(f))
+        else if (follow_screen_summary_is_result(f))
             follow_screen_summary(f, 0, f->answered, out);
         break;
     case OUTPUT_JSON:
@@ -108,22 +108,22 @@ static int finish(struct follow *f, int64_t deadline)
  * counts as a timeout. */
 static int stop_following(const struct follow *f, int error)
 {
-    if (f->there && error == SESSION_E_UNREACHABLE)
+    if (f->job_known && error == SESSION_E_UNREACHABLE)
         error = SESSION_E_TIMEOUT;
-    return cli_stop_following(f->session, error, f->job, f->there);
+    return cli_stop_following(f->session, error, f->job, f->job_known);
 }
 
 /* Whether asking again may help; not if the broker was never reached or refuses this user. */
 static bool temporary(const struct follow *f, int error)
 {
-    return error == SESSION_E_TIMEOUT || (error == SESSION_E_UNREACHABLE && f->there);
+    return error == SESSION_E_TIMEOUT || (error == SESSION_E_UNREACHABLE && f->job_known);
 }
 
 /* Return: how long to wait before the next question if no event comes. */
 static int64_t next_interval(const struct follow *f, int64_t interval, int64_t asked_ms)
 {
     interval = f->changed ? POLL_MIN_MS : interval * 3 / 2;
-    if (interval > FOLLOW_POLL_MAX_MS || f->hears)
+    if (interval > FOLLOW_POLL_MAX_MS || f->gets_step_events)
         interval = FOLLOW_POLL_MAX_MS;
     return interval > POLL_SHARE * asked_ms ? interval : POLL_SHARE * asked_ms;
 }
@@ -188,8 +188,8 @@ static int submit_it(struct follow *f, struct session *s, Drover__V1__Submit *jo
         return cli_session_problem(s, r);
     }
     r = cli_receipt_exit(receipt.receipt);
-    f->hears = job->events == DROVER__V1__EVENTS__EVENTS_STEP_REPLY &&
-               receipt.receipt->code == DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED;
+    f->gets_step_events = job->events == DROVER__V1__EVENTS__EVENTS_STEP_REPLY &&
+                          receipt.receipt->code == DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED;
     if (r == CLI_OK && args->output == OUTPUT_ID) {
         puts(job->job_id);
         fflush(stdout);
@@ -200,13 +200,13 @@ static int submit_it(struct follow *f, struct session *s, Drover__V1__Submit *jo
     return r;
 }
 
-/* @f: progress, there and hears are set. */
+/* @f: progress_to, job_known and gets_step_events are set. */
 static int follow_job(struct follow *f, const struct args *args, struct session *s, const char *job)
 {
     f->args = args;
     f->session = s;
     f->job = job;
-    f->live = args->output == OUTPUT_TABLE && terminal_redraws(f->progress);
+    f->live = args->output == OUTPUT_TABLE && terminal_redraws(f->progress_to);
     f->began = clock_monotonic_ms();
     return follow(f, connect_deadline(args, 0));
 }
@@ -215,7 +215,7 @@ int cli_run(const struct args *args)
 {
     CLEANUP(jobs_deinit) struct jobs jobs = {0};
     CLEANUP(session_free) struct session *s = NULL;
-    CLEANUP(follow_deinit) struct follow f = {.progress = stderr, .there = true};
+    CLEANUP(follow_deinit) struct follow f = {.progress_to = stderr, .job_known = true};
     struct problem problem = {0};
     int r = load_jobs(args, &jobs, &problem);
 
@@ -234,7 +234,7 @@ int cli_run(const struct args *args)
 int cli_watch(const struct args *args)
 {
     CLEANUP(session_free) struct session *s = NULL;
-    CLEANUP(follow_deinit) struct follow f = {.progress = stdout};
+    CLEANUP(follow_deinit) struct follow f = {.progress_to = stdout};
     int r = connect_session(args, &s);
 
     return r ? r : follow_job(&f, args, s, args->operands[0]);

@@ -27,10 +27,10 @@ struct follow {
     const struct args *args;
     struct session *session;
     const char *job;
-    FILE *progress; /* where changes are shown as text */
-    bool live;      /* redraws instead of appending */
-    bool there;     /* a receipt or a status has shown that the job exists */
-    bool hears;     /* this process gets the step events of the job */
+    FILE *progress_to;     /* where changes are shown as text */
+    bool live;             /* redraws instead of appending */
+    bool job_known;        /* a receipt or a status has shown that the job exists */
+    bool gets_step_events; /* this process gets the step events of the job */
     int64_t began;
     int64_t answered;            /* when the last status came; monotonic ms */
     struct wire_message current; /* the newest Answer */
@@ -73,7 +73,7 @@ bool follow_changes_not_begun(Drover__V1__StepState state);
 void follow_screen_draw(struct follow *f);
 
 /* Whether the summary is printed at the end, as the result, instead of with the progress. */
-bool follow_screen_keeps_summary(const struct follow *f);
+bool follow_screen_summary_is_result(const struct follow *f);
 
 /* Appends the summary of the newest status, cut to @columns. */
 void follow_screen_summary(const struct follow *f, size_t columns, int64_t now, struct buf *out);

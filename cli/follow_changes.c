@@ -100,7 +100,7 @@ static void put_change(const struct follow *f, const Drover__V1__StepStatus *ste
 
 static FILE *changes_to(const struct follow *f)
 {
-    return f->args->output == OUTPUT_TABLE ? f->progress : stdout;
+    return f->args->output == OUTPUT_TABLE ? f->progress_to : stdout;
 }
 
 static void take_step(struct follow *f, const Drover__V1__StepStatus *step, struct buf *out)

@@ -65,9 +65,9 @@ static void end_line(struct buf *out, struct buf *text, size_t columns)
     buf_clear(text);
 }
 
-bool follow_screen_keeps_summary(const struct follow *f)
+bool follow_screen_summary_is_result(const struct follow *f)
 {
-    return !f->live || f->progress != stdout;
+    return !f->live || f->progress_to != stdout;
 }
 
 void follow_screen_summary(const struct follow *f, size_t columns, int64_t now, struct buf *out)
@@ -103,7 +103,7 @@ static void put_steps(const struct follow *f, size_t lines, size_t columns, int6
         if (chosen[i])
             view_step_cells(&t, status->steps[i], status,
                             elapsed(follow_changes_seen(f, status->steps[i]), now));
-    table_print(&t, cli_color(f->args, f->progress), columns, out);
+    table_print(&t, cli_color(f->args, f->progress_to), columns, out);
     if (left > 0) {
         buf_printf(&text, "and %zu more", left);
         end_line(out, &text, columns);
@@ -113,7 +113,7 @@ static void put_steps(const struct follow *f, size_t lines, size_t columns, int6
 void follow_screen_draw(struct follow *f)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
-    struct terminal_size size = terminal_size(f->progress);
+    struct terminal_size size = terminal_size(f->progress_to);
     int64_t now = clock_monotonic_ms();
     size_t start;
 
@@ -122,11 +122,11 @@ void follow_screen_draw(struct follow *f)
     buf_puts(&out, "\r\033[J");
     start = out.len;
     put_steps(f, size.lines > OTHER_LINES ? size.lines - OTHER_LINES : 1, size.columns, now, &out);
-    if (!follow_has_ended(follow_status(f)) || !follow_screen_keeps_summary(f))
+    if (!follow_has_ended(follow_status(f)) || !follow_screen_summary_is_result(f))
         follow_screen_summary(f, size.columns, now, &out);
     f->drawn = 0;
     for (size_t i = start; i < out.len; i++)
         f->drawn += out.data[i] == '\n';
-    fputs(buf_str(&out), f->progress);
-    fflush(f->progress);
+    fputs(buf_str(&out), f->progress_to);
+    fflush(f->progress_to);
 }

@@ -19,7 +19,7 @@
 
 #define LIMIT_DEFAULT 50
 
-struct list {
+struct job_list {
     const struct args *args;
     struct session *session;
     struct table table;
@@ -62,7 +62,7 @@ static void add_row(struct table *t, const Drover__V1__JobStatus *job)
     table_add(t, VIEW_PLAIN, "%s", buf_str(&length));
 }
 
-static void show(struct list *l, const Drover__V1__JobStatus *job)
+static void show(struct job_list *l, const Drover__V1__JobStatus *job)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
 
@@ -91,7 +91,7 @@ static void show(struct list *l, const Drover__V1__JobStatus *job)
     }
 }
 
-static void end_jobs(struct list *l)
+static void print_jobs_end(struct job_list *l)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
 
@@ -106,12 +106,12 @@ static void end_jobs(struct list *l)
     fflush(stdout);
 }
 
-static void show_end(struct list *l)
+static void print_end(struct job_list *l)
 {
     CLEANUP(buf_deinit) struct buf next = {0};
 
     if (!l->groups)
-        end_jobs(l);
+        print_jobs_end(l);
     else if (groups_print(l->groups, l->args) == 0)
         fputs("no such jobs\n", stderr);
     if (!*l->next)
@@ -122,7 +122,7 @@ static void show_end(struct list *l)
 
 /* Asks for pages until the limit is reached. If a page fails, prints the jobs read so far and the
  * --after value with which to continue. Return: the exit code. */
-static int list(struct list *l, int64_t deadline)
+static int list_jobs(struct job_list *l, int64_t deadline)
 {
     uint64_t limit = l->groups ? UINT64_MAX : LIMIT_DEFAULT;
     int r;
@@ -147,7 +147,7 @@ static int list(struct list *l, int64_t deadline)
         snprintf(l->next, sizeof(l->next), "%s", answer.answer->next);
     } while (*l->next && l->shown < limit);
     if (r == CLI_OK || l->shown > 0)
-        show_end(l);
+        print_end(l);
     return r;
 }
 
@@ -155,7 +155,7 @@ int cli_list(const struct args *args)
 {
     CLEANUP(session_free) struct session *s = NULL;
     CLEANUP(groups_free) struct groups *groups = args->group ? groups_new() : NULL;
-    struct list l = {.args = args, .groups = groups};
+    struct job_list l = {.args = args, .groups = groups};
     int r = connect_session(args, &s);
 
     if (r)
@@ -163,7 +163,7 @@ int cli_list(const struct args *args)
     l.session = s;
     list_filter_init(&l.filter, args);
     add_titles(&l.table);
-    r = list(&l, connect_deadline(args, CONNECT_ANSWER_MS));
+    r = list_jobs(&l, connect_deadline(args, CONNECT_ANSWER_MS));
     table_deinit(&l.table);
     list_filter_deinit(&l.filter);
     return r;

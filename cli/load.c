@@ -82,32 +82,32 @@ static int apply_options(Drover__V1__Submit *m, const struct args *args, struct 
 
 /* ---- loading ---- */
 
-static int usage(struct problem *problem, const char *reason)
+static int usage_error(struct problem *problem, const char *reason)
 {
     problem_set(problem, "", "%s", reason);
     return LOAD_E_USAGE;
 }
 
-static int open_jobs(const struct args *args, struct jobs *out, struct problem *problem)
+static int make_jobs(const struct args *args, struct jobs *out, struct problem *problem)
 {
     CLEANUP(buf_deinit) struct buf text = {0};
     int r;
 
     if (args->n_operands == 0)
-        return args->workflow ? jobs_add(out) : usage(problem, "name a FILE or a --workflow");
+        return args->workflow ? jobs_add(out) : usage_error(problem, "name a FILE or a --workflow");
     if (args->workflow)
-        return usage(problem, "give either FILE or --workflow");
+        return usage_error(problem, "give either FILE or --workflow");
     r = file_read_operand(args->operands[0], FILE_MAX, &text, problem);
     if (r == 0)
         r = jobs_read(buf_bytes(&text), out, problem);
     if (r == 0 && args->id && out->n > 1)
-        r = usage(problem, "--id fits one job, and there are several");
+        r = usage_error(problem, "--id fits one job, and there are several");
     return r;
 }
 
 int load_jobs(const struct args *args, struct jobs *out, struct problem *problem)
 {
-    int r = open_jobs(args, out, problem);
+    int r = make_jobs(args, out, problem);
 
     for (size_t i = 0; i < out->n && r == 0; i++)
         r = apply_options(out->items[i], args, problem);

@@ -74,7 +74,7 @@ static struct steering begin(const struct args *args, Drover__V1__Control__Comma
     return steering;
 }
 
-static int usage(const char *complaint)
+static int usage_error(const char *complaint)
 {
     cli_complain("%s", complaint);
     return CLI_USAGE;
@@ -88,7 +88,7 @@ static int state_of(const char *word, Drover__V1__State *state)
     else if (strcasecmp(word, "disabled") == 0)
         *state = DROVER__V1__STATE__STATE_DISABLED;
     else
-        return usage("a state is active or disabled");
+        return usage_error("a state is active or disabled");
     return 0;
 }
 
@@ -197,9 +197,9 @@ static int retry(struct steering *steering)
         return r;
     m->arguments = steering->payload;
     if ((m->arguments || m->change) && m->n_steps != 1)
-        return usage("--input and --set change one step: name it");
+        return usage_error("--input and --set change one step: name it");
     if (m->begin_anew && !m->arguments && !m->change)
-        return usage("--begin-anew goes with --input or --set");
+        return usage_error("--begin-anew goes with --input or --set");
     return carry_out(steering);
 }
 
