@@ -24,10 +24,10 @@
 #define FORGET_MS 10000          /* between two calls of forget */
 #define FORGET_JOBS 20           /* in one call of forget */
 #define REPEAT_MS 500            /* after a call that failed or was not answered */
-/* How long past its LockedUntil a dispatch may be before it expires, as a multiple of its lease. */
-#define HOLD_BACKLOG 10            /* replies wait in the queue, and will be read */
-#define HOLD_ALL UINT32_C(1000000) /* no scheduler reads replies */
-#define JUMP_MS 2000               /* a jump of the store's clock by less is ignored */
+/* How long after its LockedUntil a dispatch expires, as a multiple of its lease. */
+#define FACTOR_BACKLOG 10               /* replies wait in the queue, and will be read */
+#define FACTOR_UNREAD UINT32_C(1000000) /* no scheduler reads replies */
+#define JUMP_MS 2000                    /* a jump of the store's clock by less is ignored */
 
 /* The store calls that a partition needs. Each has a schedule of its own, and at most one call of
  * each is under way in a partition. */
@@ -48,7 +48,7 @@ struct partition {
     char sweep[OPS_SWEEP_CURSOR]; /* cursor of the sweep; "": between two rounds */
     bool sweeps_back;  /* this round derives the bounds from before a step back of the clock */
     bool done[CHORES]; /* once: the chore is finished */
-    uint32_t skip;     /* dry run: how many due jobs expire has shown */
+    uint32_t dry_run_position; /* how many due jobs expire has shown */
     struct ops_forgotten seen; /* how many of its jobs need attention */
 };
 
@@ -64,10 +64,12 @@ struct supervisor {
     uint32_t n; /* of partitions; 0: not known yet */
     uint64_t last_id;
     uint64_t unconfirmed; /* publishes without an outcome */
-    uint32_t queue_hold;  /* in leases, by the last inspection of drover.replies */
-    int64_t offset_most;  /* upper bound of (store clock - monotonic clock), ms; or INT64_MAX */
-    int64_t offset_at;    /* when the call was made that showed it, monotonic ms */
-    int64_t known_at;     /* since when offset_most is known, monotonic ms */
+    /* By the last inspection of drover.replies: FACTOR_*; 0: dispatches expire at LockedUntil. */
+    uint32_t lease_factor;
+    /* Upper bound of (store clock - monotonic clock), ms; INT64_MAX: not known. */
+    int64_t offset_most;
+    int64_t offset_at; /* when the call was made that showed it, monotonic ms */
+    int64_t known_at;  /* since when offset_most is known, monotonic ms */
     struct op_clock clock;
     int64_t now;         /* of the present event, monotonic ms */
     struct effects *out; /* of the present event */
@@ -103,10 +105,10 @@ static void call(struct supervisor *s, uint32_t i, enum chore chore)
         break;
     case CHORE_EXPIRE:
         s->stats.expires++;
-        s->stats.held += s->queue_hold > 0;
+        s->stats.held += s->lease_factor > 0;
         tell_clock(s);
-        ops_expire(s->out, p->call[chore], i, p->skip, s->config.dry_run ? 1 : JOBS_PER_LOOK,
-                   s->queue_hold, &s->clock);
+        ops_expire(s->out, p->call[chore], i, p->dry_run_position,
+                   s->config.dry_run ? 1 : JOBS_PER_LOOK, s->lease_factor, &s->clock);
         break;
     case CHORE_SWEEP:
         ops_sweep(s->out, p->call[chore], i, p->sweep);
@@ -159,8 +161,8 @@ static int64_t call_due(struct supervisor *s)
 
 /* ---- the lines and the end of a single round ---- */
 
-static void decide(struct supervisor *s, const char *verb, const char *job, const char *kind,
-                   const char *what)
+static void report_line(struct supervisor *s, const char *verb, const char *job, const char *kind,
+                        const char *what)
 {
     struct effect *e;
     const char *line = effects_printf(s->out, "%s %s%s%s%s%s", verb, job, *kind ? " " : "", kind,
@@ -178,14 +180,14 @@ static const char *number(struct supervisor *s, uint64_t n)
     return effects_printf(s->out, "%" PRIu64, n);
 }
 
-static void decide_due(struct supervisor *s, const struct ops_due *due)
+static void report_due(struct supervisor *s, const struct ops_due *due)
 {
     const char *job = effects_text(s->out, due->job);
 
     for (uint32_t i = 0; i < due->n; i++)
-        decide(s, i < due->expired ? "expired" : "due", job, "step", number(s, due->steps[i]));
+        report_line(s, i < due->expired ? "expired" : "due", job, "step", number(s, due->steps[i]));
     if (due->n == 0) /* the job itself is due: its start, its deadline, or a cursor */
-        decide(s, "due", job, "", "");
+        report_line(s, "due", job, "", "");
 }
 
 static void tell_done(struct supervisor *s)
@@ -342,13 +344,13 @@ static void on_expired(struct supervisor *s, struct partition *p, struct ops_rea
     if (expired.back && !p->sweeps_back)
         on_clock_back(s, p);
     for (uint32_t i = 0; i < expired.n_due; i++) {
-        decide_due(s, &expired.due[i]);
+        report_due(s, &expired.due[i]);
         if (!s->config.dry_run)
             recover(s, &expired.due[i], expired.now);
     }
     for (uint32_t i = 0; i < expired.n_owed; i++) {
-        decide(s, "owed", effects_text(s->out, expired.owed[i].job), "notice",
-               number(s, expired.owed[i].seq));
+        report_line(s, "owed", effects_text(s->out, expired.owed[i].job), "notice",
+                    number(s, expired.owed[i].seq));
         if (!s->config.dry_run)
             notify(s, &expired.owed[i], expired.now);
     }
@@ -358,7 +360,7 @@ static void on_expired(struct supervisor *s, struct partition *p, struct ops_rea
         sleep = EXPIRE_MIN_MS;
     p->due[CHORE_EXPIRE] = expired.more ? s->now : s->now + sleep;
     p->done[CHORE_EXPIRE] = !expired.more;
-    p->skip += s->config.dry_run;
+    p->dry_run_position += s->config.dry_run;
 }
 
 static void on_swept(struct supervisor *s, struct partition *p, struct ops_reader *r)
@@ -375,7 +377,7 @@ static void on_swept(struct supervisor *s, struct partition *p, struct ops_reade
         s->stats.torn++;
         log_error("torn", LOG_I("partition", p - s->partitions), LOG_S("job", job),
                   LOG_S("why", effects_text(s->out, swept.mended[1])));
-        decide(s, "torn", job, "", "");
+        report_line(s, "torn", job, "", "");
         if (!s->config.dry_run)
             notify_torn(s, job);
         swept.n_mended = 0;
@@ -390,7 +392,8 @@ static void on_swept(struct supervisor *s, struct partition *p, struct ops_reade
     for (uint32_t i = 0; i < swept.n_mended; i++) {
         const char *place = effects_text(s->out, swept.mended[i]);
 
-        decide(s, "mended", effects_text(s->out, swept.job), *place <= '9' ? "step" : "", place);
+        report_line(s, "mended", effects_text(s->out, swept.job), *place <= '9' ? "step" : "",
+                    place);
     }
     memcpy(p->sweep, swept.cursor, sizeof(p->sweep));
     p->done[CHORE_SWEEP] = !*p->sweep;
@@ -409,8 +412,8 @@ static void on_forgotten(struct supervisor *s, struct partition *p, struct ops_r
         p->seen = forgotten;
     }
     if (forgotten.jobs > 0)
-        decide(s, "forgotten", number(s, forgotten.jobs), "jobs of partition",
-               number(s, (uint64_t)(p - s->partitions)));
+        report_line(s, "forgotten", number(s, forgotten.jobs), "jobs of partition",
+                    number(s, (uint64_t)(p - s->partitions)));
     p->done[CHORE_FORGET] = !forgotten.more || s->config.dry_run;
     p->due[CHORE_FORGET] = s->now + (forgotten.more ? SWEEP_PACE_MS : FORGET_MS);
 }
@@ -476,9 +479,9 @@ static void on_store_up(struct supervisor *s, uint32_t n)
 static void on_queue(struct supervisor *s, uint32_t messages, uint32_t consumers)
 {
     if (s->config.once && !s->inspected && consumers == 0)
-        decide(s, "held", "leases:", "nobody consumes drover.replies", "");
+        report_line(s, "held", "leases:", "nobody consumes drover.replies", "");
     s->inspected = true;
-    s->queue_hold = consumers == 0 ? HOLD_ALL : messages > 0 ? HOLD_BACKLOG : 0;
+    s->lease_factor = consumers == 0 ? FACTOR_UNREAD : messages > 0 ? FACTOR_BACKLOG : 0;
 }
 
 static void on_stop(struct supervisor *s)
@@ -506,7 +509,7 @@ int supervisor_new(struct supervisor **out, const struct supervisor_config *conf
     s->clock.since = config->once; /* not 0: a single round trusts the store's clock at once */
     s->rng = *seed;
     s->offset_most = INT64_MAX;
-    s->queue_hold = HOLD_ALL; /* until drover.replies was inspected */
+    s->lease_factor = FACTOR_UNREAD; /* until drover.replies was inspected */
     *out = s;
     return 0;
 }

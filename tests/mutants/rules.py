@@ -3031,26 +3031,26 @@ RULES = {
     "Nothing expires while no scheduler reads the replies": {
         "leases end while replies wait": (
             "supervisor/supervisor.c",
-            "messages > 0 ? HOLD_BACKLOG : 0;",
+            "messages > 0 ? FACTOR_BACKLOG : 0;",
             "0;",
             f"{SUPERVISOR} test_leases_wait_for_replies",
         ),
         "leases do not end as long as replies wait": (
             "supervisor/supervisor.c",
-            "messages > 0 ? HOLD_BACKLOG : 0;",
-            "messages > 0 ? HOLD_ALL : 0;",
+            "messages > 0 ? FACTOR_BACKLOG : 0;",
+            "messages > 0 ? FACTOR_UNREAD : 0;",
             f"{SUPERVISOR} test_leases_wait_for_replies",
         ),
         "leases end before the supervisor has inspected the queue": (
             "supervisor/supervisor.c",
-            "    s->queue_hold = HOLD_ALL; /*",
-            "    s->queue_hold = 0; /*",
+            "    s->lease_factor = FACTOR_UNREAD; /*",
+            "    s->lease_factor = 0; /*",
             f"{SUPERVISOR} test_leases_wait_for_replies",
         ),
         "leases end while no scheduler consumes": (
             "supervisor/supervisor.c",
-            "s->queue_hold = consumers == 0 ? HOLD_ALL : messages > 0 ? HOLD_BACKLOG : 0;",
-            "s->queue_hold = 0;",
+            "s->lease_factor = consumers == 0 ? FACTOR_UNREAD : messages > 0 ? FACTOR_BACKLOG : 0;",
+            "s->lease_factor = 0;",
             "tests/integration/test_supervisors.py Supervisors.test_replies_without_a_scheduler",
         ),
     },
