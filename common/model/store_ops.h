@@ -82,7 +82,7 @@ struct op_submit {
     const char *digest;     /* of the content of the Submit */
     const char *definition; /* digest of the definition that the Submit carries, or "" */
     const char *workflow;   /* "name" or "name@version", or "" */
-    bool redelivered;       /* requests that are in flight are answered once more */
+    bool redelivered;       /* the answer contains again the requests that are in flight */
     const char *nonce;      /* the tokens of this call are made of it */
     const char *by;         /* the scheduler that calls */
     bool active;            /* desired state: ACTIVE, else DISABLED */
@@ -136,7 +136,7 @@ struct op_record {
     enum op_kind kind;
     const char *job;
     const char *token;
-    bool redelivered; /* the requests that followed are answered once more */
+    bool redelivered; /* the answer contains again the requests that followed */
     char nonce[NONCE_LEN + 1];
     uint32_t jitter;     /* 0 to 999 999 millionths: the part of the jitter that is added */
     struct bytes result; /* encoded Payload */
@@ -154,8 +154,8 @@ struct op_record {
 void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char *by,
                 const struct op_record *const *records, int n);
 
-/* Drives a job on. @again: the same call was made before and got no answer, so the requests of the
- * named steps that are in flight are answered once more. @steps: those that expire has named. */
+/* Drives a job on. @again: the same call may have been made before, so the answer contains again
+ * the requests of the named steps that are in flight. @steps: those that expire has named. */
 void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
                const char *nonce, const char *by, bool again, const uint32_t *steps, uint32_t n);
 
@@ -168,14 +168,16 @@ void ops_unsent(struct effects *fx, uint64_t id, uint32_t partition, const char 
 
 struct op_steer {
     const char *job;
-    const char *command; /* enable disable cancel kill pause resume retry change resolve migrate */
+    /* enable disable cancel kill pause resume acknowledge retry change resolve migrate */
+    const char *command;
     const char *command_id;
     int64_t issued_at;
     uint64_t if_seq;
-    const char *reason;     /* who gives the command, one word, and why: "me@here too slow" */
-    const char *by;         /* the scheduler that calls */
-    const char *nonce;      /* the tokens of this call are made of it */
-    bool redelivered;       /* requests that the same command has caused are answered once more */
+    const char *reason; /* who gives the command, one word, and why: "me@here too slow" */
+    const char *by;     /* the scheduler that calls */
+    const char *nonce;  /* the tokens of this call are made of it */
+    /* The answer contains again the requests that this command caused and that are in flight. */
+    bool redelivered;
     const char *definition; /* digest of the definition that the step numbers are of; "" if the
                                command names no steps */
     const char *owner;      /* the job is UNKNOWN_JOB if it is not this user's; NULL for any user */
@@ -221,7 +223,9 @@ struct ops_alert {
     uint32_t step; /* WORKFLOW_NONE if it is about the job as a whole */
     bool back;     /* it is about the undo of the step */
     struct bytes reason;
-    uint64_t seq; /* of its history entry; PARKED and DEADLINE are in the outbox under it */
+    /* Of its history entry. PARKED, DEADLINE, FAILED, COMPENSATED and COMPENSATION_FAILED are in
+     * the outbox under it. */
+    uint64_t seq;
 };
 
 struct ops_transition {
