@@ -14,6 +14,7 @@ import time
 import redis
 
 from stack import Stack
+from store_library import schema
 
 WORKFLOWS = {"name": "hello", "steps": 3}
 PARTITIONS = 16
@@ -42,51 +43,67 @@ def partition(job):
     return f"drover:{{p{value % PARTITIONS}}}:"
 
 
+def name_of(number):
+    return f"job-{number:06d}"
+
+
 def submission(number, start_at=0):
-    """Returns the arguments of drover1_submit, in order. One job in ten has work to do, not before
+    """Returns the arguments of drover1_submit. One job in ten has work to do, not before
     start_at."""
-    rare = number % 1000 == 0
-    return [
-        f"job-{number:06d}", f"digest{number}", "", "hello", "0", f"{number:016x}", "bench",
-        "A" if number % 10 == 0 else "D", str(start_at), "0", "job", "0", "", "",
-        "8:rare=yes" if rare else "", "", "0", "0", "0", "input", "x" * 100, "labels", "",
-        "traceparent", "", "submitter", "", "format", "",
-    ]
+    return schema.arguments(
+        "submit", job_id=name_of(number), digest=f"digest{number}", workflow="hello",
+        redelivered=0, nonce=f"{number:016x}", by="bench",
+        desired="A" if number % 10 == 0 else "D", start_at=start_at, complete_by=0, events="job",
+        priority=0, labels="8:rare=yes" if number % 1000 == 0 else "", horizon=0, jobs=0, bytes=0,
+        fields=[
+            ("input", "x" * 100), ("labels", ""), ("traceparent", ""), ("submitter", ""),
+            ("format", ""),
+        ],
+    )
 
 
 def preload(port, first, jobs, start_at=0):
     """Stores the jobs from number `first` to `jobs`, with their notifications confirmed. Returns
     the bytes of the store that each takes."""
-    server = redis.Redis("127.0.0.1", port)
+    server = redis.Redis("127.0.0.1", port, decode_responses=True)
     before = server.info("memory")["used_memory"]
     for begin in range(first, jobs, BATCH):
         pipeline = server.pipeline(transaction=False)
         for number in range(begin, min(begin + BATCH, jobs)):
-            words = submission(number, start_at)
-            pipeline.fcall("drover1_submit", 1, partition(words[0]), *words)
-        answers = pipeline.execute()
-        codes = {answer[0] for answer in answers}
-        assert codes == {b"CREATED"}, codes
+            pipeline.fcall(
+                "drover1_submit", 1, partition(name_of(number)), *submission(number, start_at)
+            )
+        answers = [schema.answer("submit", answer) for answer in pipeline.execute()]
+        codes = {answer.code for answer in answers}
+        assert codes == {"CREATED"}, codes
         for number, answer in enumerate(answers, begin):
-            _now, _seq, settled, *_ = answer[2].split()
-            if settled != b"0":
-                job = submission(number)[0]
-                pipeline.fcall("drover1_settle_owed", 1, partition(job), job, settled)
+            if answer.settled != "0":
+                job = name_of(number)
+                pipeline.fcall(
+                    "drover1_settle_owed", 1, partition(job),
+                    *schema.arguments("settle_owed", notifications=[(job, answer.settled)]),
+                )
         pipeline.execute()
     return (server.info("memory")["used_memory"] - before) / (jobs - first)
 
 
 def need_attention(port, jobs):
     """Lets one job in two hundred fail for good at its first step."""
-    server = redis.Redis("127.0.0.1", port)
+    server = redis.Redis("127.0.0.1", port, decode_responses=True)
     for number in range(0, jobs, 200):
-        job = submission(number)[0]
-        token = server.hget(f"{partition(job)}job:{job}", "0").split()[5]
-        answer = server.fcall(
-            "drover1_record", 1, partition(job), "bench", "P", job, token, "0", f"{number:016x}",
-            "0", "", "", f"CLASS_{number % 3}", "0", "", "", "", "agent",
+        job = name_of(number)
+        token = schema.words("step_record", server.hget(f"{partition(job)}job:{job}", "0")).token
+        report = schema.values(
+            "report", kind="P", job_id=job, token=token, redelivered=0, nonce=f"{number:016x}",
+            fraction=0, result="", error="", error_class=f"CLASS_{number % 3}", retry_after=0,
+            effect="", step="", actor="", agent="agent",
         )
-        assert answer[0] == b"RECORDED", answer
+        answer = server.fcall(
+            "drover1_record", 1, partition(job),
+            *schema.arguments("record", by="bench", reports=[report]),
+        )
+        (transition,) = schema.answer("record", answer).transitions
+        assert transition.code == "RECORDED", answer
 
 
 def timed(stack, words, repeat):

@@ -33,22 +33,24 @@ class Job:
         self.history = []
 
     def outcome(self):
-        return next((entry[3] for entry in self.history if entry[2] == "settled"), "unfinished")
+        return next(
+            (entry.about[0] for entry in self.history if entry.event == "settled"), "unfinished"
+        )
 
     def count(self, event):
-        return sum(entry[2] == event for entry in self.history)
+        return sum(entry.event == event for entry in self.history)
 
     def seconds(self):
-        return (int(self.history[-1][1]) - int(self.history[0][1])) / 1000
+        return (int(self.history[-1].at) - int(self.history[0].at)) / 1000
 
     def too_early(self):
         """Returns the steps that were dispatched before all of their dependencies were done."""
         done, found = set(), []
         for entry in self.history:
-            if entry[2] == "done":
-                done.add(self.names[int(entry[3])])
-            elif entry[2] == "dispatched":
-                name = self.names[int(entry[3])]
+            if entry.event == "done":
+                done.add(self.names[int(entry.step)])
+            elif entry.event == "dispatched":
+                name = self.names[int(entry.step)]
                 if not done.issuperset(self.after[name]):
                     found.append(name)
         return found

@@ -2,8 +2,8 @@
 /*
  * Store operations: encodes the arguments of store functions and decodes their answers
  *
- * The order of arguments and answers is that of the functions in common/store/drover.lua. See
- * model/store_ops.h.
+ * AT_… of model/store_schema.h says which argument, value or word stands where; the build generates
+ * it from common/store/schema.txt. See model/store_ops.h.
  */
 #include "model/store_ops.h"
 
@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "model/migration.h"
+#include "model/store_schema.h"
 
 #define CHUNK 500 /* numbers in one piece of a list of dependents; CHUNK of drover.lua */
 
@@ -23,40 +24,47 @@ struct args {
     struct effects *fx;
     struct bytes *items;
     int n;
-    int size;
+    int set; /* how many have a value */
 };
 
-static struct args args_new(struct effects *fx, int size)
+static struct args args_new(struct effects *fx, int n)
 {
     return (struct args){
-        .fx = fx, .items = effects_alloc(fx, (size_t)size * sizeof(struct bytes)), .size = size};
+        .fx = fx, .items = effects_alloc(fx, (size_t)n * sizeof(struct bytes)), .n = n};
 }
 
-static void put(struct args *a, struct bytes b)
+static void set(struct args *a, int at, struct bytes b)
 {
-    assert(a->n < a->size);
-    a->items[a->n++] = b;
+    assert(at < a->n);
+    a->items[at] = b;
+    a->set++;
 }
 
-static void put_str(struct args *a, const char *s)
+static struct bytes text_of(const char *s)
 {
-    put(a, bytes_str(s ? s : ""));
+    return bytes_str(s ? s : "");
 }
 
-static void put_int(struct args *a, int64_t i)
+static void set_str(struct args *a, int at, const char *s)
 {
-    put(a, effects_int(a->fx, i));
+    set(a, at, text_of(s));
 }
 
-static void put_flag(struct args *a, bool flag)
+static void set_int(struct args *a, int at, int64_t i)
 {
-    put_str(a, flag ? "1" : "0");
+    set(a, at, effects_int(a->fx, i));
+}
+
+static void set_flag(struct args *a, int at, bool flag)
+{
+    set_str(a, at, flag ? "1" : "0");
 }
 
 static void emit(struct args *a, uint64_t id, uint32_t partition, const char *function)
 {
     struct effect *e = effects_add(a->fx, EFFECT_STORE, id);
 
+    assert(a->set == a->n);
     e->store.partition = partition;
     e->store.function = function;
     e->store.args = a->items;
@@ -138,34 +146,50 @@ static uint32_t further_pieces(uint32_t n)
     return n > CHUNK ? (n - 1) / CHUNK : 0;
 }
 
-static void put_further_pieces(struct args *a, const char *step, const uint32_t *list, uint32_t n)
+/* Sets the next of the fields of a definition, or of a job's data. */
+static void set_field(struct args *a, int *at, const char *name, struct bytes text)
+{
+    set_str(a, *at + AT_FIELD_NAME, name);
+    set(a, *at + AT_FIELD_TEXT, text);
+    *at += AT_FIELD_VALUES;
+}
+
+static void set_further_pieces(struct args *a, int *at, const char *step, const uint32_t *list,
+                               uint32_t n)
 {
     for (uint32_t piece = 1; piece <= further_pieces(n); piece++) {
         uint32_t from = piece * CHUNK;
 
-        put_str(a, effects_printf(a->fx, "%s/%" PRIu32, step, piece));
-        put(a, numbers(a->fx, list + from, first_piece(n - from)));
+        set_field(a, at, effects_printf(a->fx, "%s/%" PRIu32, step, piece),
+                  numbers(a->fx, list + from, first_piece(n - from)));
     }
 }
 
-static void put_step(struct args *a, const char *field, const struct workflow_step *step)
+static void set_step(struct args *a, int *at, const char *name, const struct workflow_step *step)
 {
-    put_str(a, field);
-    put_str(a, step_line(a->fx, step));
-    put_further_pieces(a, field, step->dependents, step->n_dependents);
-    if (step->has_revert) {
-        put_str(a, effects_printf(a->fx, "v%s", field));
-        put_str(a, effects_printf(a->fx, "%s|%s", terms(a->fx, &step->revert), step->revert.actor));
-    }
+    set_field(a, at, name, bytes_str(step_line(a->fx, step)));
+    set_further_pieces(a, at, name, step->dependents, step->n_dependents);
+    if (step->has_revert)
+        set_field(a, at, effects_printf(a->fx, "v%s", name),
+                  bytes_str(effects_printf(a->fx, "%s|%s", terms(a->fx, &step->revert),
+                                           step->revert.actor)));
 }
 
 /* The terms of the job as a whole are in the field "job". */
-static void put_job(struct args *a, const struct workflow *w)
+static void set_job(struct args *a, int *at, const struct workflow *w)
 {
-    put_str(a, "job");
-    put_str(a, effects_printf(a->fx, "%c %" PRIu32 " %d %" PRId64 " %.6g %" PRId64,
-                              recourse_letter(w->on_deadline), w->tries, w->compensation_expected,
-                              w->tries_interval_ms, w->tries_coefficient, w->complete_within_ms));
+    const char *text =
+        effects_printf(a->fx, "%c %" PRIu32 " %d %" PRId64 " %.6g %" PRId64,
+                       recourse_letter(w->on_deadline), w->tries, w->compensation_expected,
+                       w->tries_interval_ms, w->tries_coefficient, w->complete_within_ms);
+
+    set_field(a, at, "job", bytes_str(text));
+}
+
+/* Fields of a step, in a piece of a definition. */
+static uint32_t fields_of(const struct workflow_step *step)
+{
+    return 1 + further_pieces(step->n_dependents) + step->has_revert;
 }
 
 bool ops_define(struct effects *fx, uint64_t id, uint32_t partition, const struct workflow *w,
@@ -174,39 +198,33 @@ bool ops_define(struct effects *fx, uint64_t id, uint32_t partition, const struc
     uint32_t from = piece * OPS_BUDGET;
     uint32_t to = from + OPS_BUDGET < w->n_steps ? from + OPS_BUDGET : w->n_steps;
     const struct workflow_step before_roots = {.dependents = w->roots, .n_dependents = w->n_roots};
-    uint32_t pieces = further_pieces(w->n_roots);
+    uint32_t fields = piece == 0 ? 1 + fields_of(&before_roots) : 0;
+    int at = AT_DEFINE_VALUES;
     struct args a;
 
     for (uint32_t i = from; i < to; i++)
-        pieces += further_pieces(w->steps[i].n_dependents);
-    a = args_new(fx, 7 + 2 * (int)(3 * (to - from) + 2 + pieces));
-    put_str(&a, w->digest);
-    put_str(&a, w->name);
-    put_int(&a, w->version);
-    put_int(&a, w->n_steps);
-    put(&a, piece == 0 ? w->canonical : BYTES_EMPTY);
-    put_flag(&a, to == w->n_steps);
-    put_flag(&a, registered);
+        fields += fields_of(&w->steps[i]) + 1;
+    a = args_new(fx, AT_DEFINE_VALUES + AT_FIELD_VALUES * (int)fields);
+    set_str(&a, AT_DEFINE_DIGEST, w->digest);
+    set_str(&a, AT_DEFINE_NAME, w->name);
+    set_int(&a, AT_DEFINE_VERSION, w->version);
+    set_int(&a, AT_DEFINE_TOTAL, w->n_steps);
+    set(&a, AT_DEFINE_BLOB, piece == 0 ? w->canonical : BYTES_EMPTY);
+    set_flag(&a, AT_DEFINE_LAST, to == w->n_steps);
+    set_flag(&a, AT_DEFINE_REGISTERED, registered);
     if (piece == 0) {
-        put_job(&a, w);
-        put_step(&a, "r", &before_roots);
+        set_job(&a, &at, w);
+        set_step(&a, &at, "r", &before_roots);
     }
     for (uint32_t i = from; i < to; i++) {
-        put_step(&a, effects_printf(fx, "%" PRIu32, i), &w->steps[i]);
-        put_str(&a, effects_printf(fx, "x%s", w->steps[i].name));
-        put_int(&a, i);
+        set_step(&a, &at, effects_printf(fx, "%" PRIu32, i), &w->steps[i]);
+        set_field(&a, &at, effects_printf(fx, "x%s", w->steps[i].name), effects_int(fx, i));
     }
     emit(&a, id, partition, "define");
     return to == w->n_steps;
 }
 
 /* ---- submit, record, drive, steer ---- */
-
-/* The user whose job it must be; otherwise the store answers as if there were no such job. */
-static void put_owner(struct args *a, const char *owner)
-{
-    put_str(a, owner ? owner : "");
-}
 
 void ops_label(struct buf *out, const char *name, const char *value)
 {
@@ -215,37 +233,40 @@ void ops_label(struct buf *out, const char *name, const char *value)
 
 void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struct op_submit *op)
 {
-    struct args a = args_new(fx, 29);
+    const struct {
+        const char *name;
+        struct bytes text;
+    } data[] = {
+        {"input", op->input},
+        {"labels", op->labels},
+        {"traceparent", text_of(op->traceparent)},
+        {"submitter", text_of(op->submitter)},
+        {"format", bytes_str(op->json ? "json" : "")},
+    };
+    struct args a = args_new(fx, AT_SUBMIT_VALUES + AT_FIELD_VALUES * (int)array_size(data));
+    int at = AT_SUBMIT_VALUES;
 
-    put_str(&a, op->job);
-    put_str(&a, op->digest);
-    put_str(&a, op->definition);
-    put_str(&a, op->workflow);
-    put_flag(&a, op->redelivered);
-    put_str(&a, op->nonce);
-    put_str(&a, op->by);
-    put_str(&a, op->active ? "A" : "D");
-    put_int(&a, op->start_at);
-    put_int(&a, op->complete_by);
-    put_str(&a, op->events);
-    put_int(&a, op->priority);
-    put_str(&a, op->reply_to);
-    put_str(&a, op->correlation);
-    put(&a, op->index);
-    put_owner(&a, op->owner);
-    put_int(&a, op->horizon);
-    put_int(&a, op->most_jobs);
-    put_int(&a, op->most_bytes);
-    put_str(&a, "input");
-    put(&a, op->input);
-    put_str(&a, "labels");
-    put(&a, op->labels);
-    put_str(&a, "traceparent");
-    put_str(&a, op->traceparent);
-    put_str(&a, "submitter");
-    put_str(&a, op->submitter);
-    put_str(&a, "format");
-    put_str(&a, op->json ? "json" : "");
+    set_str(&a, AT_SUBMIT_JOB_ID, op->job);
+    set_str(&a, AT_SUBMIT_DIGEST, op->digest);
+    set_str(&a, AT_SUBMIT_DEFINITION, op->definition);
+    set_str(&a, AT_SUBMIT_WORKFLOW, op->workflow);
+    set_flag(&a, AT_SUBMIT_REDELIVERED, op->redelivered);
+    set_str(&a, AT_SUBMIT_NONCE, op->nonce);
+    set_str(&a, AT_SUBMIT_BY, op->by);
+    set_str(&a, AT_SUBMIT_DESIRED, op->active ? "A" : "D");
+    set_int(&a, AT_SUBMIT_START_AT, op->start_at);
+    set_int(&a, AT_SUBMIT_COMPLETE_BY, op->complete_by);
+    set_str(&a, AT_SUBMIT_EVENTS, op->events);
+    set_int(&a, AT_SUBMIT_PRIORITY, op->priority);
+    set_str(&a, AT_SUBMIT_REPLY_TO, op->reply_to);
+    set_str(&a, AT_SUBMIT_CORRELATION, op->correlation);
+    set(&a, AT_SUBMIT_LABELS, op->index);
+    set_str(&a, AT_SUBMIT_OWNER, op->owner);
+    set_int(&a, AT_SUBMIT_HORIZON, op->horizon);
+    set_int(&a, AT_SUBMIT_JOBS, op->most_jobs);
+    set_int(&a, AT_SUBMIT_BYTES, op->most_bytes);
+    for (size_t i = 0; i < array_size(data); i++)
+        set_field(&a, &at, data[i].name, data[i].text);
     emit(&a, id, partition, "submit");
 }
 
@@ -260,31 +281,30 @@ static const char *one_word(struct effects *fx, const char *name)
     return word;
 }
 
-#define RECORD_ARGS 14 /* arguments of each report */
-
 void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char *by,
                 const struct op_record *const *records, int n)
 {
-    struct args a = args_new(fx, 1 + RECORD_ARGS * n);
+    struct args a = args_new(fx, AT_RECORD_VALUES + AT_REPORT_VALUES * n);
 
-    put_str(&a, by);
+    set_str(&a, AT_RECORD_BY, by);
     for (int i = 0; i < n; i++) {
         const struct op_record *r = records[i];
+        int at = AT_RECORD_VALUES + AT_REPORT_VALUES * i;
 
-        put_str(&a, effects_printf(fx, "%c", r->kind));
-        put_str(&a, r->job);
-        put_str(&a, r->token);
-        put_flag(&a, r->redelivered);
-        put_str(&a, r->nonce);
-        put_int(&a, r->jitter);
-        put(&a, r->result);
-        put(&a, r->error);
-        put_str(&a, r->class);
-        put_int(&a, r->retry_after);
-        put_str(&a, r->no_effect ? "N" : "");
-        put_str(&a, r->step ? r->step : "");
-        put_str(&a, r->actor ? r->actor : "");
-        put_str(&a, r->agent ? one_word(fx, r->agent) : "");
+        set_str(&a, at + AT_REPORT_KIND, effects_printf(fx, "%c", r->kind));
+        set_str(&a, at + AT_REPORT_JOB_ID, r->job);
+        set_str(&a, at + AT_REPORT_TOKEN, r->token);
+        set_flag(&a, at + AT_REPORT_REDELIVERED, r->redelivered);
+        set_str(&a, at + AT_REPORT_NONCE, r->nonce);
+        set_int(&a, at + AT_REPORT_FRACTION, r->jitter);
+        set(&a, at + AT_REPORT_RESULT, r->result);
+        set(&a, at + AT_REPORT_ERROR, r->error);
+        set_str(&a, at + AT_REPORT_ERROR_CLASS, r->class);
+        set_int(&a, at + AT_REPORT_RETRY_AFTER, r->retry_after);
+        set_str(&a, at + AT_REPORT_EFFECT, r->no_effect ? "N" : "");
+        set_str(&a, at + AT_REPORT_STEP, r->step);
+        set_str(&a, at + AT_REPORT_ACTOR, r->actor);
+        set_str(&a, at + AT_REPORT_AGENT, r->agent ? one_word(fx, r->agent) : "");
     }
     emit(&a, id, partition, "record");
 }
@@ -292,78 +312,97 @@ void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char 
 void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
                const char *nonce, const char *by, bool again, const uint32_t *steps, uint32_t n)
 {
-    struct args a = args_new(fx, 4 + (int)n);
+    struct args a = args_new(fx, AT_DRIVE_VALUES + (int)n);
 
-    put_str(&a, job);
-    put_str(&a, nonce);
-    put_str(&a, by);
-    put_int(&a, again);
+    set_str(&a, AT_DRIVE_JOB_ID, job);
+    set_str(&a, AT_DRIVE_NONCE, nonce);
+    set_str(&a, AT_DRIVE_BY, by);
+    set_int(&a, AT_DRIVE_AGAIN, again);
     for (uint32_t i = 0; i < n; i++)
-        put_int(&a, steps[i]);
+        set_int(&a, AT_DRIVE_STEP + (int)i, steps[i]);
     emit(&a, id, partition, "drive");
 }
 
 void ops_unsent(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
                 const char *nonce, const char *by, const char *const *tokens, uint32_t n)
 {
-    struct args a = args_new(fx, 4 + (int)n);
+    struct args a = args_new(fx, AT_UNSENT_VALUES + (int)n);
 
-    put_str(&a, job);
-    put_str(&a, nonce);
-    put_str(&a, by);
-    put_int(&a, (int64_t)id);
+    set_str(&a, AT_UNSENT_JOB_ID, job);
+    set_str(&a, AT_UNSENT_NONCE, nonce);
+    set_str(&a, AT_UNSENT_BY, by);
+    set_int(&a, AT_UNSENT_NUMBER, (int64_t)id);
     for (uint32_t i = 0; i < n; i++)
-        put_str(&a, tokens[i]);
+        set_str(&a, AT_UNSENT_TOKEN + (int)i, tokens[i]);
     emit(&a, id, partition, "unsent");
 }
 
-static void put_steps(struct args *a, struct effects *fx, const struct op_steer *op)
+/* The steps that a command names, from argument @at on. */
+static void set_steps(struct args *a, int at, const struct op_steer *op)
 {
     for (uint32_t i = 0; i < op->n_steps; i++) {
         char how = op->hows ? op->hows[i] : MIGRATION_OTHER;
 
         if (how == MIGRATION_OTHER)
-            put_int(a, op->steps[i]);
+            set_int(a, at + (int)i, op->steps[i]);
         else
-            put_str(a, effects_printf(fx, "%" PRIu32 "%c", op->steps[i], how));
+            set_str(a, at + (int)i, effects_printf(a->fx, "%" PRIu32 "%c", op->steps[i], how));
+    }
+}
+
+/* Return: the number of arguments before the steps that the command names. */
+static int command_values(const struct op_steer *op)
+{
+    if (op->state)
+        return AT_RESOLVE_VALUES - 1;
+    if (op->what)
+        return AT_CHANGE_VALUES - 1;
+    return op->to ? AT_MIGRATE_VALUES : AT_RETRY_VALUES;
+}
+
+/* Sets the arguments of the command itself, which follow those of every command. */
+static void set_command(struct args *a, const struct op_steer *op)
+{
+    int at = AT_STEER_ARGUMENT;
+
+    if (op->state) { /* resolve */
+        set_int(a, at + AT_RESOLVE_STEP, op->steps[0]);
+        set_str(a, at + AT_RESOLVE_STATE, effects_printf(a->fx, "%c", op->state));
+        set(a, at + AT_RESOLVE_RESULT, op->payload);
+    } else if (op->what) { /* change */
+        set_str(a, at + AT_CHANGE_DEFINITION, op->to->digest);
+        set_str(a, at + AT_CHANGE_WHAT, op->what);
+        set(a, at + AT_CHANGE_ARGUMENTS, op->payload);
+        set_steps(a, at + AT_CHANGE_STEP, op);
+    } else if (op->to) { /* migrate */
+        set_str(a, at + AT_MIGRATE_DEFINITION, op->to->digest);
+        set_int(a, at + AT_MIGRATE_N, op->to->n_steps);
+        set_str(a, at + AT_MIGRATE_NAME, op->to->full_name);
+        set_int(a, at + AT_MIGRATE_GONE, op->n_gone);
+        set_steps(a, at + AT_MIGRATE_STEP, op);
+    } else { /* retry; the other commands ignore these arguments */
+        set(a, at + AT_RETRY_ARGUMENTS, BYTES_EMPTY);
+        set_steps(a, at + AT_RETRY_STEP, op);
     }
 }
 
 void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct op_steer *op)
 {
-    struct args a = args_new(fx, 17 + (int)op->n_steps);
+    struct args a = args_new(fx, AT_STEER_VALUES + command_values(op) + (int)op->n_steps);
 
-    put_str(&a, op->job);
-    put_str(&a, op->command);
-    put_str(&a, op->command_id);
-    put_int(&a, op->issued_at);
-    put_int(&a, (int64_t)op->if_seq);
-    put_str(&a, op->reason);
-    put_str(&a, op->by);
-    put_str(&a, op->nonce);
-    put_flag(&a, op->redelivered);
-    put_str(&a, op->definition);
-    put_owner(&a, op->owner);
-    put_int(&a, op->most_bytes);
-    if (op->state) { /* resolve */
-        put_int(&a, op->steps[0]);
-        put_str(&a, effects_printf(fx, "%c", op->state));
-        put(&a, op->payload);
-    } else if (op->what) { /* change */
-        put_str(&a, op->to->digest);
-        put_str(&a, op->what);
-        put(&a, op->payload);
-        put_steps(&a, fx, op);
-    } else if (op->to) { /* migrate */
-        put_str(&a, op->to->digest);
-        put_int(&a, op->to->n_steps);
-        put_str(&a, op->to->full_name);
-        put_int(&a, op->n_gone);
-        put_steps(&a, fx, op);
-    } else { /* retry; the other commands ignore these arguments */
-        put(&a, BYTES_EMPTY);
-        put_steps(&a, fx, op);
-    }
+    set_str(&a, AT_STEER_JOB_ID, op->job);
+    set_str(&a, AT_STEER_COMMAND_NAME, op->command);
+    set_str(&a, AT_STEER_COMMAND_ID, op->command_id);
+    set_int(&a, AT_STEER_ISSUED_AT, op->issued_at);
+    set_int(&a, AT_STEER_IF_SEQ, (int64_t)op->if_seq);
+    set_str(&a, AT_STEER_SAID, op->reason);
+    set_str(&a, AT_STEER_BY, op->by);
+    set_str(&a, AT_STEER_NONCE, op->nonce);
+    set_flag(&a, AT_STEER_REDELIVERED, op->redelivered);
+    set_str(&a, AT_STEER_DEFINITION, op->definition);
+    set_str(&a, AT_STEER_OWNER, op->owner);
+    set_int(&a, AT_STEER_BYTES, op->most_bytes);
+    set_command(&a, op);
     emit(&a, id, partition, "steer");
 }
 
@@ -410,52 +449,77 @@ const char *ops_token_id(struct effects *fx, const char *token)
     return effects_printf(fx, "%.*s%s", (int)(dot - token) + 1, token, digest);
 }
 
-static bool about_record(const struct bytes *args, int n, int i, struct ops_about *out)
+static bool about_report(const struct bytes *args, int n, int i, struct ops_about *out)
 {
-    const struct bytes *record = args + 1 + (size_t)i * RECORD_ARGS;
+    const struct bytes *report = args + AT_RECORD_VALUES + (size_t)i * AT_REPORT_VALUES;
+    struct bytes kind;
     const char *name;
 
-    if (n < 1 + (i + 1) * RECORD_ARGS)
+    if (n < AT_RECORD_VALUES + (i + 1) * AT_REPORT_VALUES)
         return false;
-    name = record[0].len == 1 ? op_kind_name((char)record[0].data[0]) : NULL;
+    kind = report[AT_REPORT_KIND];
+    name = kind.len == 1 ? op_kind_name((char)kind.data[0]) : NULL;
     out->what = name ? bytes_str(name) : BYTES_EMPTY;
-    out->job = record[1];
-    out->step = ops_token_step(record[2]);
+    out->job = report[AT_REPORT_JOB_ID];
+    out->step = ops_token_step(report[AT_REPORT_TOKEN]);
     return true;
+}
+
+/* The arguments of a function that say what a call is about; NONE: there is no such argument. */
+struct about_at {
+    const char *function;
+    int job, what, token, other;
+};
+#define NONE (-1)
+
+static void about_call(const struct about_at *at, const struct bytes *args, struct ops_about *out)
+{
+    out->job = at->job == NONE ? BYTES_EMPTY : args[at->job];
+    out->what = at->what == NONE ? BYTES_EMPTY : args[at->what];
+    out->step = at->token == NONE ? -1 : ops_token_step(args[at->token]);
+    out->other = at->other == NONE ? BYTES_EMPTY : args[at->other];
+}
+
+/* The first argument says what is inspected. */
+static void about_inspect(const struct bytes *args, struct ops_about *out)
+{
+    out->what = args[0];
+    if (bytes_is(args[0], "job"))
+        out->job = args[AT_INSPECT_JOB_JOB_ID];
+    else if (bytes_is(args[0], "notice"))
+        out->job = args[AT_INSPECT_NOTICE_JOB_ID];
+    else if (bytes_is(args[0], "history"))
+        out->job = args[AT_INSPECT_HISTORY_JOB_ID];
 }
 
 bool ops_about(const char *function, const struct bytes *args, int n, int i, struct ops_about *out)
 {
-    static const char *const of_jobs[] = {"submit", "drive",  "steer",      "renew",
-                                          "taken",  "unsent", "step_events"};
-    static const char *const of_others[] = {"told", "suspect"};
+    static const struct about_at calls[] = {
+        {"submit", AT_SUBMIT_JOB_ID, NONE, NONE, NONE},
+        {"drive", AT_DRIVE_JOB_ID, NONE, NONE, NONE},
+        {"steer", AT_STEER_JOB_ID, AT_STEER_COMMAND_NAME, NONE, NONE},
+        {"renew", AT_RENEW_JOB_ID, NONE, AT_RENEW_TOKEN, NONE},
+        {"taken", AT_TAKEN_JOB_ID, NONE, AT_TAKEN_TOKEN, NONE},
+        {"unsent", AT_UNSENT_JOB_ID, NONE, NONE, NONE},
+        {"step_events", AT_STEP_EVENTS_JOB_ID, NONE, NONE, NONE},
+        {"told", NONE, AT_TOLD_WHAT, NONE, AT_TOLD_CAUSE},
+        {"suspect", NONE, AT_SUSPECT_WHAT, NONE, AT_SUSPECT_DIGEST},
+    };
 
     *out = (struct ops_about){.step = -1};
     if (strcmp(function, "record") == 0)
-        return about_record(args, n, i, out);
-    if (strcmp(function, "settle_owed") == 0 && 2 * i < n) {
-        out->job = args[2 * (size_t)i];
+        return about_report(args, n, i, out);
+    if (strcmp(function, "settle_owed") == 0 && AT_NOTIFICATION_VALUES * i < n) {
+        out->job = args[AT_NOTIFICATION_VALUES * i + AT_NOTIFICATION_JOB_ID];
         return true;
     }
     if (i > 0)
         return false;
-    if (strcmp(function, "inspect") == 0) {
-        out->what = args[0];
-        if (bytes_is(args[0], "job") || bytes_is(args[0], "notice") || bytes_is(args[0], "history"))
-            out->job = args[1];
-    }
-    for (size_t k = 0; k < array_size(of_jobs); k++)
-        if (strcmp(function, of_jobs[k]) == 0)
-            out->job = args[0];
-    for (size_t k = 0; k < array_size(of_others); k++)
-        if (strcmp(function, of_others[k]) == 0)
-            out->other = args[0];
-    if (strcmp(function, "steer") == 0 || strcmp(function, "told") == 0)
-        out->what = args[1];
-    if (strcmp(function, "suspect") == 0)
-        out->what = args[2];
-    if (strcmp(function, "renew") == 0 || strcmp(function, "taken") == 0)
-        out->step = ops_token_step(args[1]);
+    if (strcmp(function, "inspect") == 0)
+        about_inspect(args, out);
+    for (size_t k = 0; k < array_size(calls); k++)
+        if (strcmp(function, calls[k].function) == 0)
+            about_call(&calls[k], args, out);
     return true;
 }
 
@@ -467,19 +531,30 @@ struct ops_reader ops_reader(const struct store_answer *answer)
                                .left = answer->result == STORE_OK ? answer->n : 0};
 }
 
-static struct bytes get(struct ops_reader *r)
+/* The next @n values. If there are fewer the answer is bad, and they are empty. */
+static const struct bytes *next_values(struct ops_reader *r, uint32_t n)
 {
-    if (r->left == 0) {
+    static const struct bytes missing[64];
+    const struct bytes *values = r->items;
+
+    assert(n <= array_size(missing));
+    if (r->left < n) {
         r->bad = true;
-        return BYTES_EMPTY;
+        return missing;
     }
-    r->left--;
-    return *r->items++;
+    r->items += n;
+    r->left -= n;
+    return values;
 }
 
-static int64_t get_int(struct ops_reader *r, int64_t most)
+static struct bytes get(struct ops_reader *r)
 {
-    struct bytes b = get(r);
+    return *next_values(r, 1);
+}
+
+/* The number in a value, or word; 0 if it is empty. The answer is bad if it is another text. */
+static int64_t to_int(struct ops_reader *r, struct bytes b, int64_t most)
+{
     int64_t i = 0;
 
     if (b.len == 0)
@@ -491,26 +566,30 @@ static int64_t get_int(struct ops_reader *r, int64_t most)
     return i;
 }
 
-static int64_t get_ms(struct ops_reader *r)
+static int64_t to_ms(struct ops_reader *r, struct bytes b)
 {
-    return get_int(r, INT64_MAX);
+    return to_int(r, b, INT64_MAX);
 }
 
-static uint32_t get_u32(struct ops_reader *r)
+static uint64_t to_u64(struct ops_reader *r, struct bytes b)
 {
-    return (uint32_t)get_int(r, UINT32_MAX);
+    return (uint64_t)to_int(r, b, INT64_MAX);
 }
 
-static bool get_flag(struct ops_reader *r)
+static uint32_t to_u32(struct ops_reader *r, struct bytes b)
 {
-    return bytes_is(get(r), "1");
+    return (uint32_t)to_int(r, b, UINT32_MAX);
 }
 
-/* A count of elements of at least @width items each; bad if the answer has fewer items than that.
- */
-static uint32_t get_count(struct ops_reader *r, uint32_t width)
+static bool to_flag(struct bytes b)
 {
-    uint32_t n = get_u32(r);
+    return bytes_is(b, "1");
+}
+
+/* A number of elements of at least @width values each; bad if fewer values are left than that. */
+static uint32_t to_count(struct ops_reader *r, struct bytes b, uint32_t width)
+{
+    uint32_t n = to_u32(r, b);
 
     if (n > r->left / width) {
         r->bad = true;
@@ -556,10 +635,8 @@ const char *ops_code_name(enum ops_code code)
     return code_names[code];
 }
 
-static enum ops_code get_code(struct ops_reader *r)
+static enum ops_code to_code(struct ops_reader *r, struct bytes word)
 {
-    struct bytes word = get(r);
-
     for (enum ops_code code = OPS_CREATED; code < OPS_CODES_; code++)
         if (bytes_is(word, code_names[code]))
             return code;
@@ -579,34 +656,29 @@ static struct bytes next_word(struct bytes *rest)
     return word;
 }
 
-/* Opens an item of @n words, which are then read like items; close_words() reports to the reader of
- * the item whether they were valid. */
-static struct ops_reader open_words(struct ops_reader *r, struct bytes *words, uint32_t n)
+/* The @n words of a value. If it has more or fewer the answer is bad, and missing ones are empty.
+ */
+static void split(struct ops_reader *r, struct bytes value, struct bytes *words, uint32_t n)
 {
-    struct ops_reader w = {.items = words};
-    struct bytes text = get(r);
+    uint32_t found = 0;
 
-    while (w.left < n && text.len > 0)
-        words[w.left++] = next_word(&text);
-    w.bad = w.left < n || text.len > 0;
-    return w;
-}
-
-static void close_words(struct ops_reader *r, const struct ops_reader *words)
-{
-    r->bad |= words->bad;
+    for (; found < n && value.len > 0; found++)
+        words[found] = next_word(&value);
+    if (found < n || value.len > 0)
+        r->bad = true;
+    while (found < n)
+        words[found++] = BYTES_EMPTY;
 }
 
 static void read_alert(struct ops_reader *r, struct ops_alert *out)
 {
-    struct bytes words[4];
-    struct ops_reader w = open_words(r, words, array_size(words));
+    struct bytes words[AT_ALERT_VALUES];
 
-    out->step = get_u32(&w);
-    out->back = bytes_is(get(&w), "D");
-    out->reason = get(&w);
-    out->seq = (uint64_t)get_ms(&w);
-    close_words(r, &w);
+    split(r, get(r), words, AT_ALERT_VALUES);
+    out->step = to_u32(r, words[AT_ALERT_STEP]);
+    out->back = bytes_is(words[AT_ALERT_ASKED], "D");
+    out->reason = words[AT_ALERT_REASON];
+    out->seq = to_u64(r, words[AT_ALERT_SEQ]);
 }
 
 static void read_alerts(struct ops_reader *r, struct effects *fx, struct ops_transition *out)
@@ -621,49 +693,49 @@ static struct ops_result *read_results(struct ops_reader *r, struct effects *fx,
     struct ops_result *results = effects_alloc(fx, n * sizeof(*results));
 
     for (uint32_t i = 0; i < n; i++) {
-        results[i].step = get_u32(r);
-        results[i].payload = get(r);
+        const struct bytes *result = next_values(r, AT_RESULT_VALUES);
+
+        results[i].step = to_u32(r, result[AT_RESULT_STEP]);
+        results[i].payload = result[AT_RESULT_PAYLOAD];
     }
     return results;
 }
 
 static void read_request(struct ops_reader *r, struct ops_request *out)
 {
-    struct bytes words[14];
-    struct ops_reader w = open_words(r, words, array_size(words));
+    struct bytes words[AT_DISPATCH_VALUES];
     struct bytes current;
 
-    out->step = get_u32(&w);
-    out->active = bytes_is(get(&w), "A");
-    current = get(&w);
+    split(r, get(r), words, AT_DISPATCH_VALUES);
+    out->step = to_u32(r, words[AT_DISPATCH_STEP]);
+    out->active = bytes_is(words[AT_DISPATCH_ASKED], "A");
+    current = words[AT_DISPATCH_CURRENT];
     out->current = current.len == 1 ? (char)current.data[0] : 'U';
-    out->turn = get_u32(&w);
-    out->attempt = get_u32(&w);
-    out->token = get(&w);
-    out->locked_until = get_ms(&w);
-    out->wait = get_ms(&w);
-    out->failures = get_u32(&w);
-    out->expiries = get_u32(&w);
-    out->again = get_flag(&w);
-    out->forward_turn = get_u32(&w);
-    out->last_error = get_flag(&w) ? get(r) : BYTES_EMPTY;
-    out->arguments = get_flag(&w) ? get(r) : BYTES_EMPTY;
-    close_words(r, &w);
+    out->turn = to_u32(r, words[AT_DISPATCH_TURN]);
+    out->attempt = to_u32(r, words[AT_DISPATCH_ATTEMPT]);
+    out->token = words[AT_DISPATCH_TOKEN];
+    out->locked_until = to_ms(r, words[AT_DISPATCH_UNTIL]);
+    out->wait = to_ms(r, words[AT_DISPATCH_WAIT]);
+    out->failures = to_u32(r, words[AT_DISPATCH_FAILURES]);
+    out->expiries = to_u32(r, words[AT_DISPATCH_EXPIRIES]);
+    out->again = to_flag(words[AT_DISPATCH_AGAIN]);
+    out->forward_turn = to_u32(r, words[AT_DISPATCH_FORWARD]);
+    out->last_error = to_flag(words[AT_DISPATCH_HAS_ERROR]) ? get(r) : BYTES_EMPTY;
+    out->arguments = to_flag(words[AT_DISPATCH_HAS_ARGUMENTS]) ? get(r) : BYTES_EMPTY;
 }
 
 /* Reads the data that all requests of an answer carry. */
 static void read_data(struct ops_reader *r, struct effects *fx, struct ops_transition *out)
 {
-    struct bytes words[3];
-    struct ops_reader w;
+    const struct bytes *data = next_values(r, AT_DATA_VALUES);
+    struct bytes words[AT_TERMS_VALUES];
     bool labelled;
 
-    out->input = get(r);
-    w = open_words(r, words, array_size(words));
-    labelled = get_flag(&w);
-    out->complete_by = get_ms(&w);
-    out->n_results = (uint32_t)get_int(&w, r->left / 2);
-    close_words(r, &w);
+    out->input = data[AT_DATA_INPUT];
+    split(r, data[AT_DATA_TERMS], words, AT_TERMS_VALUES);
+    labelled = to_flag(words[AT_TERMS_LABELLED]);
+    out->complete_by = to_ms(r, words[AT_TERMS_COMPLETE_BY]);
+    out->n_results = to_count(r, words[AT_TERMS_N_RESULTS], AT_RESULT_VALUES);
     out->labels = labelled ? get(r) : BYTES_EMPTY;
     out->traceparent = labelled ? get(r) : BYTES_EMPTY;
     out->results = read_results(r, fx, out->n_results);
@@ -681,25 +753,23 @@ static void read_requests(struct ops_reader *r, struct effects *fx, struct ops_t
 
 int ops_read_transition(struct ops_reader *r, struct effects *fx, struct ops_transition *out)
 {
-    struct bytes words[10], steps;
-    struct ops_reader w;
+    const struct bytes *values = next_values(r, AT_TRANSITION_VALUES);
+    struct bytes words[AT_SUMMARY_VALUES];
 
-    *out = (struct ops_transition){.code = get_code(r)};
-    out->definition = get(r);
-    w = open_words(r, words, array_size(words));
-    out->now = get_ms(&w);
-    out->seq = (uint64_t)get_ms(&w);
-    out->settled = (uint64_t)get_ms(&w);
-    out->more = get_flag(&w);
-    steps = get(&w);
-    out->step_events = bytes_is(steps, "1");
-    out->steps_heard = bytes_is(steps, "2");
-    out->open = get_u32(&w);
-    out->steps = get_u32(&w);
-    out->watermark = (uint64_t)get_ms(&w);
-    out->n_alerts = (uint32_t)get_int(&w, r->left);
-    out->n_requests = (uint32_t)get_int(&w, r->left);
-    close_words(r, &w);
+    *out = (struct ops_transition){.code = to_code(r, values[AT_TRANSITION_CODE])};
+    out->definition = values[AT_TRANSITION_DEFINITION];
+    split(r, values[AT_TRANSITION_SUMMARY], words, AT_SUMMARY_VALUES);
+    out->now = to_ms(r, words[AT_SUMMARY_NOW]);
+    out->seq = to_u64(r, words[AT_SUMMARY_SEQ]);
+    out->settled = to_u64(r, words[AT_SUMMARY_SETTLED]);
+    out->more = to_flag(words[AT_SUMMARY_MORE]);
+    out->step_events = bytes_is(words[AT_SUMMARY_STEP_EVENTS], "1");
+    out->steps_heard = bytes_is(words[AT_SUMMARY_STEP_EVENTS], "2");
+    out->open = to_u32(r, words[AT_SUMMARY_OPEN]);
+    out->steps = to_u32(r, words[AT_SUMMARY_N]);
+    out->watermark = to_u64(r, words[AT_SUMMARY_WATERMARK]);
+    out->n_alerts = to_count(r, words[AT_SUMMARY_N_ALERTS], 1);
+    out->n_requests = to_count(r, words[AT_SUMMARY_N_REQUESTS], AT_REQUEST_VALUES);
     read_alerts(r, fx, out);
     read_requests(r, fx, out);
     return result_of(r);
@@ -707,9 +777,10 @@ int ops_read_transition(struct ops_reader *r, struct effects *fx, struct ops_tra
 
 int ops_read_refusal(struct ops_reader *r, struct ops_refusal *out)
 {
-    struct bytes why = get(r);
+    const struct bytes *values = next_values(r, AT_REFUSAL_VALUES);
+    struct bytes why = values[AT_REFUSAL_WHY];
 
-    *out = (struct ops_refusal){.step = get_u32(r)};
+    *out = (struct ops_refusal){.step = to_u32(r, values[AT_REFUSAL_STEP])};
     if (why.len >= sizeof(out->why))
         return -EPROTO;
     if (why.len > 0)
@@ -719,26 +790,33 @@ int ops_read_refusal(struct ops_reader *r, struct ops_refusal *out)
 
 /* ---- inspect ---- */
 
+/* @what: the first argument, which says what is inspected; it has no name in the schema. */
+static struct args inspect_new(struct effects *fx, const char *what, int n)
+{
+    struct args a = args_new(fx, n);
+
+    set_str(&a, 0, what);
+    return a;
+}
+
 void ops_inspect_definition(struct effects *fx, uint64_t id, uint32_t partition, const char *digest)
 {
-    struct args a = args_new(fx, 2);
+    struct args a = inspect_new(fx, "definition", AT_INSPECT_DEFINITION_VALUES);
 
-    put_str(&a, "definition");
-    put_str(&a, digest);
+    set_str(&a, AT_INSPECT_DEFINITION_DIGEST, digest);
     emit(&a, id, partition, "inspect");
 }
 
 void ops_inspect_job(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
                      uint32_t from, uint32_t count, bool with_data, const char *owner)
 {
-    struct args a = args_new(fx, 6);
+    struct args a = inspect_new(fx, "job", AT_INSPECT_JOB_VALUES);
 
-    put_str(&a, "job");
-    put_str(&a, job);
-    put_int(&a, from);
-    put_int(&a, count);
-    put_flag(&a, with_data);
-    put_owner(&a, owner);
+    set_str(&a, AT_INSPECT_JOB_JOB_ID, job);
+    set_int(&a, AT_INSPECT_JOB_START, from);
+    set_int(&a, AT_INSPECT_JOB_COUNT, count);
+    set_flag(&a, AT_INSPECT_JOB_WITH_DATA, with_data);
+    set_str(&a, AT_INSPECT_JOB_OWNER, owner);
     emit(&a, id, partition, "inspect");
 }
 
@@ -746,124 +824,121 @@ void ops_inspect_notification(struct effects *fx, uint64_t id, uint32_t partitio
                               uint64_t seq, int64_t limit, const uint32_t *steps, uint32_t n)
 {
     uint32_t tried = n < OPS_BUDGET ? n : OPS_BUDGET;
-    struct args a = args_new(fx, 4 + (int)tried);
+    struct args a = inspect_new(fx, "notice", AT_INSPECT_NOTICE_VALUES + (int)tried);
 
-    put_str(&a, "notice");
-    put_str(&a, job);
-    put_int(&a, (int64_t)seq);
-    put_int(&a, limit);
+    set_str(&a, AT_INSPECT_NOTICE_JOB_ID, job);
+    set_int(&a, AT_INSPECT_NOTICE_SEQ, (int64_t)seq);
+    set_int(&a, AT_INSPECT_NOTICE_LIMIT, limit);
     for (uint32_t i = 0; i < tried; i++)
-        put_int(&a, steps[i]);
+        set_int(&a, AT_INSPECT_NOTICE_STEP + (int)i, steps[i]);
     emit(&a, id, partition, "inspect");
 }
 
-/* Reads the data of a job that an event of it needs: labels, addresses, trace header, format. */
-static void read_told_by(struct ops_reader *r, struct ops_job *out)
+static void read_job_fields(struct ops_reader *r, const struct bytes *values, struct ops_job *out)
 {
-    out->labels = get(r);
-    out->reply_to = get(r);
-    out->correlation = get(r);
-    out->traceparent = get(r);
-    out->json = bytes_is(get(r), "json");
+    out->definition = values[AT_JOB_FIELDS_DEFINITION];
+    out->current = values[AT_JOB_FIELDS_CURRENT];
+    out->desired = values[AT_JOB_FIELDS_DESIRED];
+    out->phase = values[AT_JOB_FIELDS_PHASE];
+    out->outcome = values[AT_JOB_FIELDS_OUTCOME];
+    out->reason = values[AT_JOB_FIELDS_REASON];
+    out->hold = values[AT_JOB_FIELDS_HOLD];
+    out->turn = to_u32(r, values[AT_JOB_FIELDS_TURN]);
+    out->seq = to_u64(r, values[AT_JOB_FIELDS_SEQ]);
+    out->n = to_u32(r, values[AT_JOB_FIELDS_N]);
+    out->open = to_u32(r, values[AT_JOB_FIELDS_OPEN]);
+    out->created = to_ms(r, values[AT_JOB_FIELDS_CREATED]);
+    out->updated = to_ms(r, values[AT_JOB_FIELDS_UPDATED]);
+    out->start_at = to_ms(r, values[AT_JOB_FIELDS_START_AT]);
+    out->complete_by = to_ms(r, values[AT_JOB_FIELDS_COMPLETE_BY]);
+    out->locked_by = values[AT_JOB_FIELDS_LOCKED_BY];
+    out->since = to_u32(r, values[AT_JOB_FIELDS_SINCE]);
+    out->cause = values[AT_JOB_FIELDS_CAUSE];
+    out->ending = values[AT_JOB_FIELDS_ENDING];
+    out->failure = values[AT_JOB_FIELDS_FAILURE];
+    out->attention = values[AT_JOB_FIELDS_ATTENTION];
+    out->parked = to_u32(r, values[AT_JOB_FIELDS_PARKED]);
+    out->next_try = to_ms(r, values[AT_JOB_FIELDS_NEXT_TRY]);
+    out->failures = to_u32(r, values[AT_JOB_FIELDS_FAILURES]);
+    out->waits_for = values[AT_JOB_FIELDS_WAITS_FOR];
 }
 
-/* The number of JOB_FIELDS and DATA_FIELDS of drover.lua. */
-#define JOB_FIELDS 35
-static void read_job_fields(struct ops_reader *r, struct ops_job *out)
+/* After read_job_fields(). */
+static void read_data_fields(const struct bytes *values, struct ops_job *out)
 {
-    struct bytes back; /* the error of the failure on the way back, if there is one */
-
-    out->definition = get(r);
-    out->current = get(r);
-    out->desired = get(r);
-    out->phase = get(r);
-    out->outcome = get(r);
-    out->reason = get(r);
-    out->hold = get(r);
-    out->turn = get_u32(r);
-    out->seq = (uint64_t)get_ms(r);
-    out->n = get_u32(r);
-    out->open = get_u32(r);
-    out->created = get_ms(r);
-    out->updated = get_ms(r);
-    out->start_at = get_ms(r);
-    out->complete_by = get_ms(r);
-    out->locked_by = get(r);
-    out->since = get_u32(r);
-    out->cause = get(r);
-    out->ending = get(r);
-    out->failure = get(r);
-    out->attention = get(r);
-    out->parked = get_u32(r);
-    out->next_try = get_ms(r);
-    out->failures = get_u32(r);
-    out->waits_for = get(r);
-    out->workflow = get(r);
-    out->submitter = get(r);
-    read_told_by(r, out);
-    out->held = get(r);
-    out->error = get(r);
-    back = get(r);
+    out->workflow = values[AT_DATA_FIELDS_WORKFLOW];
+    out->submitter = values[AT_DATA_FIELDS_SUBMITTER];
+    out->labels = values[AT_DATA_FIELDS_LABELS];
+    out->reply_to = values[AT_DATA_FIELDS_REPLY_TO];
+    out->correlation = values[AT_DATA_FIELDS_CORRELATION];
+    out->traceparent = values[AT_DATA_FIELDS_TRACEPARENT];
+    out->json = bytes_is(values[AT_DATA_FIELDS_FORMAT], "json");
+    out->held = values[AT_DATA_FIELDS_HELD];
+    out->error = values[AT_DATA_FIELDS_ERROR];
     if (out->failure.len > 0 && memchr(out->failure.data, '|', out->failure.len))
-        out->error = back;
+        out->error = values[AT_DATA_FIELDS_ERROR_BACK]; /* of the failure on the way back */
 }
 
-/* Return: 0 for FOUND, 1 for UNKNOWN, otherwise -EPROTO. */
-static int read_found(struct ops_reader *r)
+/* Whether an answer to inspect has what was asked for. Return: 0 for FOUND, 1 for UNKNOWN,
+ * otherwise -EPROTO. */
+static int is_found(const struct ops_reader *r)
 {
-    struct bytes word = get(r);
+    struct bytes code = r->left > 0 ? r->items[0] : BYTES_EMPTY;
 
-    if (bytes_is(word, "UNKNOWN"))
+    if (bytes_is(code, "UNKNOWN"))
         return 1;
-    return bytes_is(word, "FOUND") ? 0 : -EPROTO;
+    return bytes_is(code, "FOUND") ? 0 : -EPROTO;
 }
 
 void ops_inspect_jobs(struct effects *fx, uint64_t id, uint32_t partition, const struct op_list *op)
 {
-    struct args a = args_new(fx, 10 + (int)op->n_labels);
+    struct args a = inspect_new(fx, "jobs", AT_INSPECT_JOBS_VALUES + (int)op->n_labels);
 
-    put_str(&a, "jobs");
     if (op->before == INT64_MAX)
-        put_str(&a, "+inf");
+        set_str(&a, AT_INSPECT_JOBS_BEFORE, "+inf");
     else
-        put_int(&a, op->before);
-    put_str(&a, op->before_id);
-    put_int(&a, op->since);
-    put_int(&a, op->limit);
-    put_str(&a, op->phase);
-    put_str(&a, op->workflow);
-    put_str(&a, op->needs);
-    put_str(&a, op->class);
-    put_str(&a, op->actor);
+        set_int(&a, AT_INSPECT_JOBS_BEFORE, op->before);
+    set_str(&a, AT_INSPECT_JOBS_BEFORE_ID, op->before_id);
+    set_int(&a, AT_INSPECT_JOBS_SINCE, op->since);
+    set_int(&a, AT_INSPECT_JOBS_LIMIT, op->limit);
+    set_str(&a, AT_INSPECT_JOBS_PHASE, op->phase);
+    set_str(&a, AT_INSPECT_JOBS_WORKFLOW, op->workflow);
+    set_str(&a, AT_INSPECT_JOBS_NEEDS, op->needs);
+    set_str(&a, AT_INSPECT_JOBS_ERROR_CLASS, op->class);
+    set_str(&a, AT_INSPECT_JOBS_ACTOR, op->actor);
     for (size_t i = 0; i < op->n_labels; i++)
-        put_str(&a, effects_printf(fx, "%s=%s", op->labels[i], op->values[i]));
+        set_str(&a, AT_INSPECT_JOBS_LABEL + (int)i,
+                effects_printf(fx, "%s=%s", op->labels[i], op->values[i]));
     emit(&a, id, partition, "inspect");
 }
 
 /* A time of creation; "+inf" for any. */
-static int64_t get_place(struct ops_reader *r)
+static int64_t to_creation(struct ops_reader *r, struct bytes b)
 {
-    if (r->left == 0 || !bytes_is(*r->items, "+inf"))
-        return get_ms(r);
-    get(r);
-    return INT64_MAX;
+    return bytes_is(b, "+inf") ? INT64_MAX : to_ms(r, b);
 }
 
 int ops_read_list(struct ops_reader *r, struct effects *fx, struct ops_list *out)
 {
+    const struct bytes *values;
+
     *out = (struct ops_list){0};
-    if (read_found(r))
+    if (is_found(r))
         return -EPROTO;
-    out->now = get_ms(r);
-    out->more = get_flag(r);
-    out->last = get_place(r);
-    out->last_id = get(r);
-    out->n = get_count(r, 1 + JOB_FIELDS);
+    values = next_values(r, AT_JOB_LIST_VALUES);
+    out->now = to_ms(r, values[AT_JOB_LIST_NOW]);
+    out->more = to_flag(values[AT_JOB_LIST_MORE]);
+    out->last = to_creation(r, values[AT_JOB_LIST_LAST]);
+    out->last_id = values[AT_JOB_LIST_LAST_ID];
+    out->n = to_count(r, values[AT_JOB_LIST_N], AT_LISTED_JOB_VALUES);
     out->jobs = effects_alloc(fx, out->n * sizeof(*out->jobs));
     for (uint32_t i = 0; i < out->n; i++) {
-        out->jobs[i] = (struct ops_listed){.id = get(r)};
-        read_job_fields(r, &out->jobs[i].job);
-        out->jobs[i].job.now = out->now;
+        struct ops_listed *listed = &out->jobs[i];
+
+        values = next_values(r, AT_LISTED_JOB_VALUES);
+        *listed = (struct ops_listed){.id = values[AT_LISTED_JOB_JOB_ID], .job.now = out->now};
+        read_job_fields(r, values + AT_LISTED_JOB_JOB_FIELDS, &listed->job);
+        read_data_fields(values + AT_LISTED_JOB_DATA_FIELDS, &listed->job);
     }
     return result_of(r);
 }
@@ -871,27 +946,28 @@ int ops_read_list(struct ops_reader *r, struct effects *fx, struct ops_list *out
 void ops_inspect_history(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
                          uint64_t from, uint32_t limit, const char *owner)
 {
-    struct args a = args_new(fx, 5);
+    struct args a = inspect_new(fx, "history", AT_INSPECT_HISTORY_VALUES);
 
-    put_str(&a, "history");
-    put_str(&a, job);
-    put_int(&a, (int64_t)from);
-    put_int(&a, limit);
-    put_owner(&a, owner);
+    set_str(&a, AT_INSPECT_HISTORY_JOB_ID, job);
+    set_int(&a, AT_INSPECT_HISTORY_START, (int64_t)from);
+    set_int(&a, AT_INSPECT_HISTORY_LIMIT, limit);
+    set_str(&a, AT_INSPECT_HISTORY_OWNER, owner);
     emit(&a, id, partition, "inspect");
 }
 
 int ops_read_history(struct ops_reader *r, struct effects *fx, struct ops_history *out)
 {
-    int found = read_found(r);
+    int found = is_found(r);
+    const struct bytes *values;
 
     *out = (struct ops_history){0};
     if (found)
         return found;
-    out->definition = get(r);
-    out->first = (uint64_t)get_ms(r);
-    out->more = get_flag(r);
-    out->n = get_count(r, 1);
+    values = next_values(r, AT_HISTORY_VALUES);
+    out->definition = values[AT_HISTORY_DEFINITION];
+    out->first = to_u64(r, values[AT_HISTORY_FIRST]);
+    out->more = to_flag(values[AT_HISTORY_MORE]);
+    out->n = to_count(r, values[AT_HISTORY_N], 1);
     out->entries = effects_alloc(fx, out->n * sizeof(*out->entries));
     for (uint32_t i = 0; i < out->n; i++)
         out->entries[i] = get(r);
@@ -901,104 +977,126 @@ int ops_read_history(struct ops_reader *r, struct effects *fx, struct ops_histor
 void ops_inspect_workflows(struct effects *fx, uint64_t id, uint32_t partition, const char *after,
                            uint32_t limit)
 {
-    struct args a = args_new(fx, 3);
+    struct args a = inspect_new(fx, "workflows", AT_INSPECT_WORKFLOWS_VALUES);
 
-    put_str(&a, "workflows");
-    put_str(&a, after);
-    put_int(&a, limit);
+    set_str(&a, AT_INSPECT_WORKFLOWS_AFTER, after);
+    set_int(&a, AT_INSPECT_WORKFLOWS_LIMIT, limit);
     emit(&a, id, partition, "inspect");
 }
 
 int ops_read_workflows(struct ops_reader *r, struct effects *fx, struct ops_workflows *out)
 {
+    const struct bytes *values;
+
     *out = (struct ops_workflows){0};
-    if (read_found(r))
+    if (is_found(r))
         return -EPROTO;
-    out->more = get_flag(r);
-    out->n = get_count(r, 3);
+    values = next_values(r, AT_WORKFLOWS_VALUES);
+    out->more = to_flag(values[AT_WORKFLOWS_MORE]);
+    out->n = to_count(r, values[AT_WORKFLOWS_N], AT_WORKFLOW_VALUES);
     out->items = effects_alloc(fx, out->n * sizeof(*out->items));
     for (uint32_t i = 0; i < out->n; i++) {
-        struct bytes name = get(r), digest = get(r);
-
-        out->items[i] = (struct ops_workflow){.name = name, .digest = digest, .steps = get_u32(r)};
+        values = next_values(r, AT_WORKFLOW_VALUES);
+        out->items[i] = (struct ops_workflow){
+            .name = values[AT_WORKFLOW_NAME],
+            .digest = values[AT_WORKFLOW_DIGEST],
+            .steps = to_u32(r, values[AT_WORKFLOW_STEPS]),
+        };
     }
     return result_of(r);
 }
 
 void ops_inspect_workflow(struct effects *fx, uint64_t id, uint32_t partition, const char *name)
 {
-    struct args a = args_new(fx, 2);
+    struct args a = inspect_new(fx, "workflow", AT_INSPECT_WORKFLOW_VALUES);
 
-    put_str(&a, "workflow");
-    put_str(&a, name);
+    set_str(&a, AT_INSPECT_WORKFLOW_NAME, name);
     emit(&a, id, partition, "inspect");
 }
 
 int ops_read_job(struct ops_reader *r, struct effects *fx, struct ops_job *out)
 {
-    int found = read_found(r);
+    int found = is_found(r);
+    const struct bytes *values;
 
     *out = (struct ops_job){0};
     if (found)
         return found;
-    out->now = get_ms(r);
-    read_job_fields(r, out);
-    out->input = get(r);
-    out->n_steps = get_count(r, 6);
+    values = next_values(r, AT_JOB_VALUES);
+    out->now = to_ms(r, values[AT_JOB_NOW]);
+    read_job_fields(r, values + AT_JOB_JOB_FIELDS, out);
+    read_data_fields(values + AT_JOB_DATA_FIELDS, out);
+    out->input = values[AT_JOB_INPUT];
+    out->n_steps = to_count(r, values[AT_JOB_N_STEPS], AT_STEP_VALUES);
     out->steps = effects_alloc(fx, out->n_steps * sizeof(*out->steps));
     for (uint32_t i = 0; i < out->n_steps; i++) {
-        struct ops_step *step = &out->steps[i];
-
-        step->step = get_u32(r);
-        step->record = get(r);
-        step->error = get(r);
-        step->progress = get(r);
-        step->result = get(r);
-        step->agent = get(r);
+        values = next_values(r, AT_STEP_VALUES);
+        out->steps[i] = (struct ops_step){
+            .step = to_u32(r, values[AT_STEP_NUMBER]),
+            .record = values[AT_STEP_RECORD],
+            .error = values[AT_STEP_ERROR],
+            .progress = values[AT_STEP_PROGRESS],
+            .result = values[AT_STEP_RESULT],
+            .agent = values[AT_STEP_AGENT],
+        };
     }
     return result_of(r);
 }
 
+/* The addresses of a job before its last one. */
+static void read_earlier(struct ops_reader *r, struct effects *fx, struct ops_job *out)
+{
+    out->n_earlier = to_count(r, get(r), AT_ADDRESS_VALUES);
+    out->earlier = effects_alloc(fx, out->n_earlier * sizeof(*out->earlier));
+    for (uint32_t i = 0; i < out->n_earlier; i++) {
+        const struct bytes *address = next_values(r, AT_ADDRESS_VALUES);
+
+        out->earlier[i].reply_to = address[AT_ADDRESS_REPLY_TO];
+        out->earlier[i].correlation = address[AT_ADDRESS_CORRELATION];
+    }
+}
+
 int ops_read_notification(struct ops_reader *r, struct effects *fx, struct ops_job *out)
 {
-    int found = read_found(r);
+    int found = is_found(r);
+    const struct bytes *values;
 
     *out = (struct ops_job){0};
     if (found)
         return found;
-    out->definition = get(r);
-    out->n = get_u32(r);
-    out->workflow = get(r);
-    out->submitter = get(r);
-    read_told_by(r, out);
-    out->notifications = get_u32(r);
-    out->outcome = get(r); /* from here on: as it was when that turn ended */
-    out->phase = get(r);
-    out->turn = get_u32(r);
-    out->updated = get_ms(r);
-    out->open = get_u32(r);
-    out->reason = get(r);
-    out->failed = get(r);
-    out->failure = get(r);
-    out->error = get(r);
-    out->n_results = get_count(r, 2);
+    values = next_values(r, AT_NOTICE_VALUES);
+    out->definition = values[AT_NOTICE_DEFINITION];
+    out->n = to_u32(r, values[AT_NOTICE_N]);
+    out->workflow = values[AT_NOTICE_WORKFLOW];
+    out->submitter = values[AT_NOTICE_SUBMITTER];
+    out->labels = values[AT_NOTICE_LABELS];
+    out->reply_to = values[AT_NOTICE_REPLY_TO];
+    out->correlation = values[AT_NOTICE_CORRELATION];
+    out->traceparent = values[AT_NOTICE_TRACEPARENT];
+    out->json = bytes_is(values[AT_NOTICE_FORMAT], "json");
+    out->notifications = to_u32(r, values[AT_NOTICE_TRIES]);
+    out->outcome = values[AT_NOTICE_OUTCOME]; /* from here on: as it was when that turn ended */
+    out->phase = values[AT_NOTICE_PHASE];
+    out->turn = to_u32(r, values[AT_NOTICE_TURN]);
+    out->updated = to_ms(r, values[AT_NOTICE_AT]);
+    out->open = to_u32(r, values[AT_NOTICE_OPEN]);
+    out->reason = values[AT_NOTICE_REASON];
+    out->failed = values[AT_NOTICE_FAILED];
+    out->failure = values[AT_NOTICE_FAILURE];
+    out->error = values[AT_NOTICE_ERROR];
+    out->n_results = to_count(r, values[AT_NOTICE_N_RESULTS], AT_RESULT_VALUES);
     out->results = read_results(r, fx, out->n_results);
-    out->n_earlier = get_count(r, 2);
-    out->earlier = effects_alloc(fx, out->n_earlier * sizeof(*out->earlier));
-    for (uint32_t i = 0; i < out->n_earlier; i++) {
-        out->earlier[i].reply_to = get(r);
-        out->earlier[i].correlation = get(r);
-    }
+    read_earlier(r, fx, out);
     return result_of(r);
 }
 
 int ops_read_definition(struct ops_reader *r, struct bytes *out)
 {
-    int found = read_found(r);
+    int found = is_found(r);
 
     if (found)
         return found;
-    *out = get(r);
+    *out = next_values(r, AT_CONTENT_VALUES)[AT_CONTENT_BLOB];
     return result_of(r);
 }
 
@@ -1026,30 +1124,26 @@ Drover__V1__Payload *ops_payload(struct bytes encoded)
     return ops_unpack(&drover__v1__payload__descriptor, encoded);
 }
 
-static bool next_letter(struct bytes *rest, char *out)
+static bool to_letter(struct bytes word, char *out)
 {
-    struct bytes word = next_word(rest);
-
     if (word.len != 1)
         return false;
     *out = (char)word.data[0];
     return true;
 }
 
-static bool next_u32(struct bytes *rest, uint32_t *out)
+static bool to_number(struct bytes word, uint32_t *out)
 {
     int64_t number;
 
-    if (!bytes_to_i64(next_word(rest), &number) || number < 0 || number > UINT32_MAX)
+    if (!bytes_to_i64(word, &number) || number < 0 || number > UINT32_MAX)
         return false;
     *out = (uint32_t)number;
     return true;
 }
 
-static bool next_token(struct bytes *rest, char *out, size_t size)
+static bool to_text(struct bytes word, char *out, size_t size)
 {
-    struct bytes word = next_word(rest);
-
     if (word.len == 0 || word.len >= size)
         return false;
     memcpy(out, word.data, word.len);
@@ -1059,18 +1153,31 @@ static bool next_token(struct bytes *rest, char *out, size_t size)
 
 int ops_read_step_record(struct bytes text, struct ops_step_record *out)
 {
-    if (!next_letter(&text, &out->current) || !next_letter(&text, &out->asked) ||
-        !next_letter(&text, &out->state) || !next_u32(&text, &out->turn) ||
-        !next_u32(&text, &out->attempt) || !next_token(&text, out->token, sizeof(out->token)) ||
-        !bytes_to_i64(next_word(&text), &out->till) || !next_u32(&text, &out->failures) ||
-        !next_u32(&text, &out->expiries) || !next_u32(&text, &out->waiting) ||
-        !next_u32(&text, &out->unstarted))
+    struct bytes words[AT_STEP_RECORD_VALUES];
+    uint32_t n = 0;
+
+    for (; n < AT_STEP_RECORD_VALUES && (text.len > 0 || n < AT_STEP_RECORD_SINCE); n++)
+        words[n] = next_word(&text);
+    if (text.len > 0 || !to_letter(words[AT_STEP_RECORD_CURRENT], &out->current) ||
+        !to_letter(words[AT_STEP_RECORD_ASKED], &out->asked) ||
+        !to_letter(words[AT_STEP_RECORD_STATE], &out->state) ||
+        !to_number(words[AT_STEP_RECORD_TURN], &out->turn) ||
+        !to_number(words[AT_STEP_RECORD_ATTEMPT], &out->attempt) ||
+        !to_text(words[AT_STEP_RECORD_TOKEN], out->token, sizeof(out->token)) ||
+        !bytes_to_i64(words[AT_STEP_RECORD_UNTIL], &out->till) ||
+        !to_number(words[AT_STEP_RECORD_FAILURES], &out->failures) ||
+        !to_number(words[AT_STEP_RECORD_EXPIRIES], &out->expiries) ||
+        !to_number(words[AT_STEP_RECORD_WAITING], &out->waiting) ||
+        !to_number(words[AT_STEP_RECORD_UNSTARTED], &out->unstarted))
         return -EPROTO;
     out->since = 1;
     out->forward = out->turn;
-    if (text.len > 0 && (!next_u32(&text, &out->since) || !next_u32(&text, &out->forward)))
-        return -EPROTO;
-    return text.len == 0 ? 0 : -EPROTO;
+    if (n == AT_STEP_RECORD_SINCE)
+        return 0;
+    return n == AT_STEP_RECORD_VALUES && to_number(words[AT_STEP_RECORD_SINCE], &out->since) &&
+                   to_number(words[AT_STEP_RECORD_FORWARD], &out->forward)
+               ? 0
+               : -EPROTO;
 }
 
 /* A word that may be "-" for none. */
@@ -1099,7 +1206,7 @@ int ops_read_failure(struct bytes text, struct ops_failure *out)
     if (bar)
         text = bytes_of(bar + 1, text.len - (size_t)(bar + 1 - text.data));
     out->step = next_name(&text);
-    if (!next_letter(&text, &out->asked))
+    if (!to_letter(next_word(&text), &out->asked))
         return -EPROTO;
     out->reason = next_word(&text);
     (void)next_word(&text); /* the step's number and the class: only the store uses them */
@@ -1113,11 +1220,13 @@ int ops_read_failure(struct bytes text, struct ops_failure *out)
 void ops_settle_owed(struct effects *fx, uint64_t id, uint32_t partition,
                      const struct op_notification *notifications, int n)
 {
-    struct args a = args_new(fx, 2 * n);
+    struct args a = args_new(fx, AT_NOTIFICATION_VALUES * n);
 
     for (int i = 0; i < n; i++) {
-        put_str(&a, notifications[i].job);
-        put_int(&a, (int64_t)notifications[i].seq);
+        int at = AT_SETTLE_OWED_VALUES + AT_NOTIFICATION_VALUES * i;
+
+        set_str(&a, at + AT_NOTIFICATION_JOB_ID, notifications[i].job);
+        set_int(&a, at + AT_NOTIFICATION_SEQ, (int64_t)notifications[i].seq);
     }
     emit(&a, id, partition, "settle_owed");
 }
@@ -1130,45 +1239,62 @@ void ops_told(struct effects *fx, uint64_t id, uint32_t partition, const char *c
         [OPS_CAUSE_TOLD] = "told",
         [OPS_CAUSE_OVER] = "over",
     };
-    struct args a = args_new(fx, 3);
+    struct args a = args_new(fx, AT_TOLD_THERE);
 
-    put_str(&a, cause);
-    put_str(&a, words[what]);
-    put_str(&a, nonce);
+    set_str(&a, AT_TOLD_CAUSE, cause);
+    set_str(&a, AT_TOLD_WHAT, words[what]);
+    set_str(&a, AT_TOLD_NONCE, nonce);
     emit(&a, id, partition, "told");
 }
 
 void ops_letters(struct effects *fx, uint64_t id, uint32_t partition, uint64_t there, uint64_t own)
 {
-    struct args a = args_new(fx, 5);
+    struct args a = args_new(fx, AT_TOLD_VALUES);
 
-    put_str(&a, "");
-    put_str(&a, "letters");
-    put_str(&a, "");
-    put_int(&a, (int64_t)there);
-    put_int(&a, (int64_t)own);
+    set_str(&a, AT_TOLD_CAUSE, "");
+    set_str(&a, AT_TOLD_WHAT, "letters");
+    set_str(&a, AT_TOLD_NONCE, "");
+    set_int(&a, AT_TOLD_THERE, (int64_t)there);
+    set_int(&a, AT_TOLD_OWN, (int64_t)own);
     emit(&a, id, partition, "told");
+}
+
+bool ops_read_told(struct ops_reader *r)
+{
+    return bytes_is(get(r), "NEWS");
+}
+
+uint64_t ops_read_letters(struct ops_reader *r)
+{
+    bool news = ops_read_told(r);
+    uint64_t count = to_u64(r, get(r));
+
+    return news ? count : 0;
 }
 
 void ops_watermark(struct effects *fx, uint64_t id, uint32_t partition, const char *run,
                    const char *nonce, const char *const *jobs, int n)
 {
-    struct args a = args_new(fx, 2 + n);
+    struct args a = args_new(fx, AT_MARK_VALUES + n);
 
-    put_str(&a, run);
-    put_str(&a, nonce);
+    set_str(&a, AT_MARK_RUN, run);
+    set_str(&a, AT_MARK_NONCE, nonce);
     for (int i = 0; i < n; i++)
-        put_str(&a, jobs[i]);
+        set_str(&a, AT_MARK_JOB_ID + i, jobs[i]);
     emit(&a, id, partition, "mark");
 }
 
 int ops_read_watermark(struct ops_reader *r, struct effects *fx, struct ops_watermark_answer *out)
 {
-    *out = (struct ops_watermark_answer){.now = get_ms(r)};
-    out->id = get(r);
-    out->count = (uint64_t)get_ms(r);
-    out->began = (uint64_t)get_ms(r);
-    out->n_gone = get_count(r, 1);
+    const struct bytes *values = next_values(r, AT_WATERMARK_VALUES);
+
+    *out = (struct ops_watermark_answer){
+        .now = to_ms(r, values[AT_WATERMARK_NOW]),
+        .id = values[AT_WATERMARK_ID],
+        .count = to_u64(r, values[AT_WATERMARK_COUNT]),
+        .began = to_u64(r, values[AT_WATERMARK_BEGAN]),
+        .n_gone = to_count(r, values[AT_WATERMARK_N_LOST], 1),
+    };
     out->gone = effects_alloc(fx, out->n_gone * sizeof(*out->gone));
     for (uint32_t i = 0; i < out->n_gone; i++)
         out->gone[i] = get(r);
@@ -1183,117 +1309,103 @@ void ops_suspect(struct effects *fx, uint64_t id, uint32_t partition, const char
         [OPS_SUSPECT_BACK] = "back",
         [OPS_SUSPECT_END] = "end",
     };
-    struct args a = args_new(fx, 3);
+    struct args a = args_new(fx, AT_SUSPECT_VALUES);
 
-    put_str(&a, digest);
-    put_str(&a, incarnation);
-    put_str(&a, words[what]);
+    set_str(&a, AT_SUSPECT_DIGEST, digest);
+    set_str(&a, AT_SUSPECT_INCARNATION, incarnation);
+    set_str(&a, AT_SUSPECT_WHAT, words[what]);
     emit(&a, id, partition, "suspect");
 }
 
 uint32_t ops_read_suspect(struct ops_reader *r)
 {
-    return get_u32(r);
+    return to_u32(r, get(r));
 }
 
 void ops_renew(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
                const char *token, double fraction, const char *agent, const char *note,
                int64_t elapsed, const char *actor)
 {
-    struct args a = args_new(fx, 6);
+    struct args a = args_new(fx, AT_RENEW_VALUES);
 
-    put_str(&a, job);
-    put_str(&a, token);
-    put_str(&a, effects_printf(fx, "%.4f@%s", fraction, one_word(fx, agent)));
-    put_str(&a, note);
-    put_int(&a, elapsed);
-    put_str(&a, actor);
+    set_str(&a, AT_RENEW_JOB_ID, job);
+    set_str(&a, AT_RENEW_TOKEN, token);
+    set_str(&a, AT_RENEW_FRACTION, effects_printf(fx, "%.4f@%s", fraction, one_word(fx, agent)));
+    set_str(&a, AT_RENEW_NOTE, note);
+    set_int(&a, AT_RENEW_ELAPSED, elapsed);
+    set_str(&a, AT_RENEW_ACTOR, actor);
     emit(&a, id, partition, "renew");
+}
+
+int ops_read_renewed(struct ops_reader *r, struct ops_renewed *out)
+{
+    const struct bytes *values = next_values(r, AT_RENEWED_VALUES);
+
+    out->known = bytes_is(values[AT_RENEWED_CODE], "RENEWED");
+    out->other_actor = bytes_is(values[AT_RENEWED_CODE], "OTHER_ACTOR");
+    out->wanted = to_flag(values[AT_RENEWED_WANTED]);
+    out->locked_until = to_ms(r, values[AT_RENEWED_LOCKED_UNTIL]);
+    out->now = to_ms(r, values[AT_RENEWED_NOW]);
+    out->begins = r->left > 0 && to_flag(get(r));
+    return result_of(r);
 }
 
 void ops_taken(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
                const char *token)
 {
-    struct args a = args_new(fx, 2);
+    struct args a = args_new(fx, AT_TAKEN_VALUES);
 
-    put_str(&a, job);
-    put_str(&a, token);
+    set_str(&a, AT_TAKEN_JOB_ID, job);
+    set_str(&a, AT_TAKEN_TOKEN, token);
     emit(&a, id, partition, "taken");
-}
-
-bool ops_read_told(struct ops_reader *r)
-{
-    return bytes_is(get(r), "NEWS");
-}
-
-uint64_t ops_read_letters(struct ops_reader *r)
-{
-    bool news = bytes_is(get(r), "NEWS");
-    int64_t count = get_ms(r);
-
-    return news && count > 0 ? (uint64_t)count : 0;
-}
-
-int ops_read_renewed(struct ops_reader *r, struct ops_renewed *out)
-{
-    struct bytes code = get(r);
-
-    out->known = bytes_is(code, "RENEWED");
-    out->other_actor = bytes_is(code, "OTHER_ACTOR");
-    out->wanted = get_flag(r);
-    out->locked_until = get_ms(r);
-    out->now = get_ms(r);
-    out->begins = r->left > 0 && get_flag(r);
-    return result_of(r);
 }
 
 void ops_step_events(struct effects *fx, uint64_t id, uint32_t partition, const char *job)
 {
-    struct args a = args_new(fx, 1);
+    struct args a = args_new(fx, AT_STEP_EVENTS_VALUES);
 
-    put_str(&a, job);
+    set_str(&a, AT_STEP_EVENTS_JOB_ID, job);
     emit(&a, id, partition, "step_events");
 }
 
-#define STEP_EVENT_ITEMS 3
-
 static void read_step_event(struct ops_reader *r, struct ops_step_event *out)
 {
-    struct bytes words[6];
-    struct ops_reader w = open_words(r, words, array_size(words));
+    const struct bytes *values = next_values(r, AT_EVENT_VALUES);
+    struct bytes words[AT_HAPPENING_VALUES], agent;
 
-    out->seq = (uint64_t)get_ms(&w);
-    out->at = get_ms(&w);
-    out->event = get(&w);
-    out->attempt = get_u32(&w);
-    out->back = bytes_is(get(&w), "D");
-    out->agent = get(&w);
-    if (bytes_is(out->agent, "-"))
-        out->agent = BYTES_EMPTY;
-    close_words(r, &w);
-    out->step = get(r);
-    out->error = get(r);
+    split(r, values[AT_EVENT_HAPPENING], words, AT_HAPPENING_VALUES);
+    out->seq = to_u64(r, words[AT_HAPPENING_SEQ]);
+    out->at = to_ms(r, words[AT_HAPPENING_AT]);
+    out->event = words[AT_HAPPENING_NAME];
+    out->attempt = to_u32(r, words[AT_HAPPENING_ATTEMPT]);
+    out->back = bytes_is(words[AT_HAPPENING_ASKED], "D");
+    agent = words[AT_HAPPENING_AGENT];
+    out->agent = bytes_is(agent, "-") ? BYTES_EMPTY : agent;
+    out->step = values[AT_EVENT_STEP];
+    out->error = values[AT_EVENT_ERROR];
 }
 
 int ops_read_step_events(struct ops_reader *r, struct effects *fx, struct ops_step_events *out)
 {
-    struct bytes words[3];
-    struct ops_reader w;
+    const struct bytes *values;
+    struct bytes words[AT_FACTS_VALUES];
 
     *out = (struct ops_step_events){0};
-    if (!bytes_is(get(r), "FOUND"))
-        return r->bad ? -EPROTO : -ENOENT;
-    w = open_words(r, words, array_size(words));
-    out->now = get_ms(&w);
-    out->open = get_u32(&w);
-    out->steps = get_u32(&w);
-    close_words(r, &w);
-    out->workflow = get(r);
-    out->submitter = get(r);
-    out->to.reply_to = get(r);
-    out->to.correlation = get(r);
-    out->json = bytes_is(get(r), "json");
-    out->n = r->left / STEP_EVENT_ITEMS;
+    if (r->left == 0)
+        return -EPROTO;
+    if (!bytes_is(r->items[AT_EVENTS_CODE], "FOUND"))
+        return -ENOENT;
+    values = next_values(r, AT_EVENTS_VALUES);
+    split(r, values[AT_EVENTS_FACTS], words, AT_FACTS_VALUES);
+    out->now = to_ms(r, words[AT_FACTS_NOW]);
+    out->open = to_u32(r, words[AT_FACTS_OPEN]);
+    out->steps = to_u32(r, words[AT_FACTS_N]);
+    out->workflow = values[AT_EVENTS_WORKFLOW];
+    out->submitter = values[AT_EVENTS_SUBMITTER];
+    out->to.reply_to = values[AT_EVENTS_REPLY_TO];
+    out->to.correlation = values[AT_EVENTS_CORRELATION];
+    out->json = bytes_is(values[AT_EVENTS_FORMAT], "json");
+    out->n = r->left / AT_EVENT_VALUES;
     out->events = effects_alloc(fx, out->n * sizeof(*out->events));
     for (uint32_t i = 0; i < out->n; i++)
         read_step_event(r, &out->events[i]);
@@ -1302,29 +1414,31 @@ int ops_read_step_events(struct ops_reader *r, struct effects *fx, struct ops_st
 
 void ops_lead(struct effects *fx, uint64_t id, uint32_t partition, const char *who, int64_t lease)
 {
-    struct args a = args_new(fx, 2);
+    struct args a = args_new(fx, AT_LEAD_VALUES);
 
-    put_str(&a, who);
-    put_int(&a, lease);
+    set_str(&a, AT_LEAD_SUPERVISOR, who);
+    set_int(&a, AT_LEAD_LEASE, lease);
     emit(&a, id, partition, "lead");
 }
 
 int ops_read_leading(struct ops_reader *r, struct ops_leading *out)
 {
-    out->leads = bytes_is(get(r), "LEADS");
-    out->until = get_ms(r);
-    out->now = get_ms(r);
+    const struct bytes *values = next_values(r, AT_LEADING_VALUES);
+
+    out->leads = bytes_is(values[AT_LEADING_CODE], "LEADS");
+    out->until = to_ms(r, values[AT_LEADING_UNTIL]);
+    out->now = to_ms(r, values[AT_LEADING_NOW]);
     return result_of(r);
 }
 
 void ops_look(struct effects *fx)
 {
     struct effect *e = &fx->items[fx->n - 1];
-    struct args a = args_new(fx, e->store.n + 1);
+    struct args a = args_new(fx, AT_LOOK_VALUES + e->store.n);
 
-    put_str(&a, e->store.function);
+    set_str(&a, AT_LOOK_NAME, e->store.function);
     for (int i = 0; i < e->store.n; i++)
-        put(&a, e->store.args[i]);
+        set(&a, AT_LOOK_ARGUMENT + i, e->store.args[i]);
     fx->n--;
     emit(&a, e->id, e->store.partition, "look");
 }
@@ -1332,81 +1446,98 @@ void ops_look(struct effects *fx)
 void ops_expire(struct effects *fx, uint64_t id, uint32_t partition, uint32_t skip, uint32_t limit,
                 uint32_t hold, const struct op_clock *clock)
 {
-    struct args a = args_new(fx, 8);
+    struct args a = args_new(fx, AT_EXPIRE_VALUES);
 
-    put_int(&a, skip);
-    put_int(&a, limit);
-    put_int(&a, hold);
-    put_int(&a, clock->latest);
-    put_int(&a, clock->since);
-    put_int(&a, clock->jump);
-    put_int(&a, clock->after);
-    put_int(&a, clock->at);
+    set_int(&a, AT_EXPIRE_SKIP, skip);
+    set_int(&a, AT_EXPIRE_LIMIT, limit);
+    set_int(&a, AT_EXPIRE_HOLD, hold);
+    set_int(&a, AT_EXPIRE_LATEST, clock->latest);
+    set_int(&a, AT_EXPIRE_SINCE, clock->since);
+    set_int(&a, AT_EXPIRE_JUMP, clock->jump);
+    set_int(&a, AT_EXPIRE_AFTER, clock->after);
+    set_int(&a, AT_EXPIRE_AT, clock->at);
     emit(&a, id, partition, "expire");
 }
 
 static void read_due(struct ops_reader *r, struct effects *fx, struct ops_due *out)
 {
-    out->job = get(r);
-    out->expired = get_u32(r);
-    out->n = get_count(r, 1);
+    const struct bytes *values = next_values(r, AT_DUE_VALUES);
+
+    out->job = values[AT_DUE_JOB_ID];
+    out->expired = to_u32(r, values[AT_DUE_EXPIRED]);
+    out->n = to_count(r, values[AT_DUE_N_STEPS], 1);
     out->steps = effects_alloc(fx, out->n * sizeof(*out->steps));
     for (uint32_t i = 0; i < out->n; i++)
-        out->steps[i] = get_u32(r);
+        out->steps[i] = to_u32(r, get(r));
+}
+
+static void read_owed(struct ops_reader *r, struct effects *fx, struct ops_expired *out)
+{
+    out->n_owed = to_count(r, get(r), AT_NOTIFICATION_VALUES);
+    out->owed = effects_alloc(fx, out->n_owed * sizeof(*out->owed));
+    for (uint32_t i = 0; i < out->n_owed; i++) {
+        const struct bytes *values = next_values(r, AT_NOTIFICATION_VALUES);
+
+        out->owed[i].job = values[AT_NOTIFICATION_JOB_ID];
+        out->owed[i].seq = to_u64(r, values[AT_NOTIFICATION_SEQ]);
+    }
 }
 
 int ops_read_expired(struct ops_reader *r, struct effects *fx, struct ops_expired *out)
 {
-    *out = (struct ops_expired){.now = get_ms(r)};
-    out->head = get_ms(r);
-    out->more = get_flag(r);
-    out->back = get_flag(r);
-    out->n_due = get_count(r, 3);
+    const struct bytes *values = next_values(r, AT_EXPIRED_VALUES);
+
+    *out = (struct ops_expired){
+        .now = to_ms(r, values[AT_EXPIRED_NOW]),
+        .head = to_ms(r, values[AT_EXPIRED_HEAD]),
+        .more = to_flag(values[AT_EXPIRED_MORE]),
+        .back = to_flag(values[AT_EXPIRED_BACK]),
+        .n_due = to_count(r, values[AT_EXPIRED_N_DUE], AT_DUE_VALUES),
+    };
     out->due = effects_alloc(fx, out->n_due * sizeof(*out->due));
     for (uint32_t i = 0; i < out->n_due; i++)
         read_due(r, fx, &out->due[i]);
-    out->n_owed = get_count(r, 2);
-    out->owed = effects_alloc(fx, out->n_owed * sizeof(*out->owed));
-    for (uint32_t i = 0; i < out->n_owed; i++) {
-        out->owed[i].job = get(r);
-        out->owed[i].seq = (uint64_t)get_ms(r);
-    }
+    read_owed(r, fx, out);
     return result_of(r);
 }
 
 void ops_forget(struct effects *fx, uint64_t id, uint32_t partition, int64_t retention,
                 uint32_t limit)
 {
-    struct args a = args_new(fx, 2);
+    struct args a = args_new(fx, AT_FORGET_VALUES);
 
-    put_int(&a, retention);
-    put_int(&a, limit);
+    set_int(&a, AT_FORGET_RETENTION, retention);
+    set_int(&a, AT_FORGET_LIMIT, limit);
     emit(&a, id, partition, "forget");
 }
 
 int ops_read_forgotten(struct ops_reader *r, struct ops_forgotten *out)
 {
-    out->jobs = get_u32(r);
-    out->more = get_flag(r);
-    out->parked = get_u32(r);
-    out->deadline = get_u32(r);
-    out->ended = get_u32(r);
+    const struct bytes *values = next_values(r, AT_FORGOTTEN_VALUES);
+
+    out->jobs = to_u32(r, values[AT_FORGOTTEN_JOBS]);
+    out->more = to_flag(values[AT_FORGOTTEN_MORE]);
+    out->parked = to_u32(r, values[AT_FORGOTTEN_PARKED]);
+    out->deadline = to_u32(r, values[AT_FORGOTTEN_DEADLINE]);
+    out->ended = to_u32(r, values[AT_FORGOTTEN_ENDED]);
     return result_of(r);
 }
 
 void ops_sweep(struct effects *fx, uint64_t id, uint32_t partition, const char *cursor)
 {
-    struct args a = args_new(fx, 1);
+    struct args a = args_new(fx, AT_SWEEP_VALUES);
 
-    put_str(&a, cursor);
+    set_str(&a, AT_SWEEP_CURSOR, cursor);
     emit(&a, id, partition, "sweep");
 }
 
 int ops_read_swept(struct ops_reader *r, struct ops_swept *out)
 {
-    struct bytes cursor = get(r);
+    const struct bytes *values = next_values(r, AT_SWEPT_VALUES);
+    struct bytes cursor = values[AT_SWEPT_CURSOR];
 
-    *out = (struct ops_swept){.job = get(r), .mended = r->items, .n_mended = r->left};
+    *out =
+        (struct ops_swept){.job = values[AT_SWEPT_JOB_ID], .mended = r->items, .n_mended = r->left};
     if (cursor.len >= sizeof(out->cursor))
         return -EPROTO;
     if (cursor.len > 0)

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Store operations: the C side of common/store/drover.lua
+ * Store operations: the C side of the store functions, common/store/drover.lua
  *
- * ops_<function>() appends one EFFECT_STORE to @fx, with the arguments in the order in which the
- * store function of that name reads them. @id: of the effect, under which the answer comes back;
- * @partition: of the job. Texts and bytes that an operation points to must be valid until the
- * effect is performed, except where a comment says otherwise.
+ * ops_<function>() appends one EFFECT_STORE to @fx, with the arguments of the store function of
+ * that name. @id: of the effect, under which the answer comes back; @partition: of the job. Texts
+ * and bytes that an operation points to must be valid until the effect is performed, except where a
+ * comment says otherwise.
  *
- * ops_read_<answer>() decodes an answer in the order in which the store function wrote it. It
- * returns 0, or -EPROTO if the answer is not one of this library, except where a comment says
- * otherwise. Members `struct bytes` of the result point into the answer and are valid as long as it
- * is; arrays are in the memory of @fx.
+ * ops_read_<answer>() decodes an answer. It returns 0, or -EPROTO if the answer is not one of this
+ * library, except where a comment says otherwise. Members `struct bytes` of the result point into
+ * the answer and are valid as long as it is; arrays are in the memory of @fx.
  *
- * Calls and answers are flat lists of strings. Only these two files and drover.lua know their
- * order; the head of each function in drover.lua has it. Called by the scheduler, the supervisor,
- * the simulator, and the command line for the subcommands that read the store.
+ * Calls and answers are flat lists of strings; common/store/schema.txt says what stands where in
+ * them. Called by the scheduler, the supervisor, the simulator, and the command line for the
+ * subcommands that read the store.
  */
 #pragma once
 

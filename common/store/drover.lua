@@ -5,16 +5,19 @@
 -- touches one partition.
 --
 -- KEYS[1] is the key prefix of the partition with its hash tag, such as "drover:{p3}:". Arguments
--- and answers are flat lists of strings; common/model/store_ops.h is the C side, in the same order.
+-- and answers are flat lists of strings; schema.txt says what stands where in them, and
+-- common/model/store_ops.h is the C side.
 --
 -- Rules. A function checks before its first write: Redis isolates a call, but does not roll it
 -- back. It reads the clock once. Nonces, from which tokens are made, and random fractions come from
 -- the caller. Every function may be repeated. No call touches more than BUDGET steps. The job's
 -- cursor keeps the work that is left; then the job is due soon, and the answer says `more`.
 --
--- Each registered function has a call line: its name, its arguments, "->", its answer. `x…` stands
--- for any number of x, `n × (x y)` for the number n, then n times x and y; if it has a name
--- (n_alerts), the number stands earlier. "As a transition" is what put_transition() writes.
+-- A store function `x` is functions.x(). Its first parameter is the partition's prefix, p. Then
+-- come its arguments, by the names and in the order of schema.txt. If it has repeated arguments,
+-- they are list[first], list[first + 1] …; "for _, a, b in each.x(list, first) do" goes through
+-- those that are lists of the values a and b, or, with the one variable x, puts these into a table.
+-- The first line of its comment has its answer. The build compares all that with schema.txt.
 --
 -- Letters. Of states, A is ACTIVE, D is DISABLED, U is UNKNOWN; of directions and dispatches, A is
 -- forward and the forward action, D is back and the undo. States of a step: W at rest or waiting, R
@@ -24,7 +27,7 @@
 -- Contents, each behind a heading `---- … ----`: definitions · steps · jobs · transitions of steps
 -- and jobs · the cursor · driving a job · answers · the clock · define and submit · record · renew
 -- · expire · drive · commands · change and migrate · steer · settle_owed and lead · inspect · told
--- · step events · mark · suspect · forget · sweep · look · registration
+-- · step events · mark · suspect · forget · sweep · look
 --
 -- Keys of a partition (p = KEYS[1]); docs/OPERATIONS.md, "A job's record", has the fields of a job
 -- and of its data:
@@ -100,11 +103,20 @@ local NOTIFICATION_TRIES = 5           -- then a notification is a dead letter: 
 -- ms between tries of a notification. With the first two tries that makes five in an hour.
 local NOTIFICATION_WAITS = {300000, 1200000, 2100000}
 
+-- The store functions; and what the build makes of schema.txt: calls hands them their arguments,
+-- schema has the lists of hash fields that stand in answers.
+local functions, calls, schema = {}, {}, {}
+
 -- Redis offers no standard library while it loads a library: set_up() fills these at the first
--- call.
-local floor, min, max, format, match, gmatch, sub, concat, call
+-- call. A global costs more to find than a local.
+local function globals()
+  return ipairs, tonumber, unpack
+end
+
+local ipairs, tonumber, unpack, floor, min, max, format, match, gmatch, sub, concat, call
 
 local function set_up()
+  ipairs, tonumber, unpack = globals()
   floor, min, max = math.floor, math.min, math.max
   format, match, gmatch, sub = string.format, string.match, string.gmatch, string.sub
   concat = table.concat
@@ -181,8 +193,8 @@ end
 end
 
 local function now_ms()
-  local t = call('TIME')
-  return tonumber(t[1]) * 1000 + floor(tonumber(t[2]) / 1000)
+  local seconds, micros = unpack(call('TIME'))
+  return tonumber(seconds) * 1000 + floor(tonumber(micros) / 1000)
 end
 
 ---- definitions ----
@@ -242,7 +254,7 @@ local function parse_step(line)
   }
 end
 
-local function definition(p, digest)
+local function definition_of(p, digest)
   local key = p .. 'def:' .. digest
   local def = cache[key]
   if not def then
@@ -482,29 +494,31 @@ for k = 1, #RARE do
 end
 
 local function load_rare(job)
-  local h = call('HMGET', job.key, unpack(RARE))
-  job.hold, job.outcome, job.start_at = h[1] or '', h[4] or '', tonumber(h[5] or '0')
-  job.events, job.since, job.cause = h[6] or '', tonumber(h[7] or '1'), h[8] or ''
-  job.ending, job.failed, job.complete_by = h[9] or '', h[10] or '', tonumber(h[11] or '0')
-  job.late, job.started = (h[12] or '') ~= '' and (tonumber(h[12]) or 1) - 1, h[15] == '1'
-  job.parked, job.attention, job.acknowledged = tonumber(h[16] or '0') or 0, h[17] or '', h[18] == '1'
-  job.next_try, job.troubled = tonumber(h[19] or '') or 0, match(job.attention, '^ended ') ~= nil
-  job.waits_for = h[20] or ''
-  if h[13] then
-    local to_do, to_undo = match(h[13], '^(%d+) (%d+)$')
+  local hold, cursor, scan, outcome, start_at, events, since, cause, ending, failed, complete_by, late,
+    stuck, epoch, started, parked, attention, acknowledged, next_try, waits_for
+    = unpack(call('HMGET', job.key, unpack(RARE)))
+  job.hold, job.outcome, job.start_at = hold or '', outcome or '', tonumber(start_at or '0')
+  job.events, job.since, job.cause = events or '', tonumber(since or '1'), cause or ''
+  job.ending, job.failed, job.complete_by = ending or '', failed or '', tonumber(complete_by or '0')
+  job.late, job.started = (late or '') ~= '' and (tonumber(late) or 1) - 1, started == '1'
+  job.parked, job.attention = tonumber(parked or '0') or 0, attention or ''
+  job.acknowledged, job.waits_for = acknowledged == '1', waits_for or ''
+  job.next_try, job.troubled = tonumber(next_try or '') or 0, match(job.attention, '^ended ') ~= nil
+  if stuck then
+    local to_do, to_undo = match(stuck, '^(%d+) (%d+)$')
     job.stuck_do, job.stuck_undo = tonumber(to_do), tonumber(to_undo)
   end
   if not (job.since and job.since > 0) then
     error('since is no such number', 0)
   end
-  job.epoch = tonumber(h[14]) or job.since
+  job.epoch = tonumber(epoch) or job.since
   job.epoch = job.epoch > 0 and job.epoch or job.since
-  job.had_cursor = h[2] and h[2] ~= ''
+  job.had_cursor = cursor and cursor ~= ''
   if job.had_cursor then
-    read_cursor(job, h[2])
+    read_cursor(job, cursor)
   end
-  if h[3] and h[3] ~= '' then
-    local offset, least = match(h[3], '^(%d+) (%d+)$')
+  if scan and scan ~= '' then
+    local offset, least = match(scan, '^(%d+) (%d+)$')
     if tonumber(offset) < job.n then
       job.scan = {offset = tonumber(offset), least = tonumber(least)}
     else -- it has migrated to fewer steps: the scan begins anew
@@ -520,18 +534,19 @@ local PHASES = {PENDING = true, PROCESSING = true, PROCESSED = true, ERROR = tru
 -- Reads a job. Return: nil if there is no such job. A job that cannot be read is corrupt (TORN):
 -- load() raises an error that says why.
 load = function(p, id, now, step_field, budget)
-  local h = call('HMGET', p .. 'job:' .. id, 'def', 'desired', 'phase', 'turn', 'open', 'due', 'seq', 'n',
-    'bytes', 'busy', 'plain', step_field)
-  if not h[1] then
-    if h[3] or h[8] then
+  local digest, desired, phase, turn, open, due, seq, n, bytes, busy, plain, step_text = unpack(call('HMGET',
+    p .. 'job:' .. id, 'def', 'desired', 'phase', 'turn', 'open', 'due', 'seq', 'n', 'bytes', 'busy', 'plain',
+    step_field))
+  if not digest then
+    if phase or n then
       error('it names no definition', 0)
     end
     return nil
   end
-  local job = job_new(p, id, now, definition(p, h[1]), num(h[8]), budget)
-  job.desired, job.phase, job.turn, job.open = h[2], h[3], num(h[4]), num(h[5] or 'lost')
-  job.due, job.seq, job.bytes = num(h[6]) or 0, num(h[7]), num(h[9])
-  job.busy, job.step_text = num(h[10] or '0'), h[12]
+  local job = job_new(p, id, now, definition_of(p, digest), num(n), budget)
+  job.desired, job.phase, job.turn, job.open = desired, phase, num(turn), num(open or 'lost')
+  job.due, job.seq, job.bytes = num(due) or 0, num(seq), num(bytes)
+  job.busy, job.step_text = num(busy or '0'), step_text
   if not (job.n and job.turn and job.seq and job.n > 0 and job.n <= STEPS_MAX and job.turn > 0 and job.turn < MOST_TURNS
     and job.seq >= 0 and job.seq < MOST) then
     error('n, turn or seq is no such number', 0)
@@ -546,7 +561,7 @@ load = function(p, id, now, step_field, budget)
   end
   job.open = job.open or job.n -- likewise
   job.was_busy = job.busy
-  job.plain, job.bare = h[11] == '1' or h[11] == '2', h[11] == '2'
+  job.plain, job.bare = plain == '1' or plain == '2', plain == '2'
   if not job.plain then
     load_rare(job)
   end
@@ -1752,13 +1767,14 @@ local function put_requests(out, job)
       out[n + 2] = d.a
     end
   end
+  local input, labels, traceparent, complete_by = unpack(values, 1, before)
   local n = #out
-  out[n + 1] = values[1] or ''
+  out[n + 1] = input or ''
   if job.bare then
     out[n + 2] = '0 0 ' .. int(#results)
   else
-    out[n + 2], out[n + 3] = '1 ' .. (values[4] or '0') .. ' ' .. int(#results), values[2] or ''
-    out[n + 4] = values[3] or ''
+    out[n + 2], out[n + 3] = '1 ' .. (complete_by or '0') .. ' ' .. int(#results), labels or ''
+    out[n + 4] = traceparent or ''
     n = n + 2
   end
   for k = 1, #results do
@@ -1766,18 +1782,10 @@ local function put_requests(out, job)
   end
 end
 
--- Appends a transition to an answer. Values of one word share an item: one more item costs Redis,
--- and the scheduler that reads it, more than a longer one.
---   code, definition
---   "now seq settled more step_events open n mark n_alerts n_requests"
---   n_alerts × "step asked reason seq"
---   n_requests × ("step asked current turn attempt token until wait failures expiries again forward
---     has_error has_arguments", then the last error and the arguments, if it has them)
--- settled, mark: seq of the end of a turn, and the watermark; 0 for none. step_events: 1 if the job
--- has events `step`, 2 if step_events() may have entries to read. If there are requests, the data
--- that all of them carry follows:
---   input, "labelled complete_by n_results", the labels and the traceparent if labelled is 1,
---   n_results × (step, result)
+-- Appends <transition> to an answer. Those of one word share a value: one more value costs Redis,
+-- and the scheduler that reads it, more than a longer one. settled, watermark: seq of the end of a
+-- turn, and the watermark; 0 for none. step_events: 1 if the job has events `step`, 2 if
+-- step_events() may have entries to read. <data> is what all requests carry.
 function put_transition(out, code, job)
   local n = #out
   out[n + 1], out[n + 2] = code, job.def.digest
@@ -1855,18 +1863,16 @@ end
 
 ---- define and submit ----
 
--- define: digest name version total blob last registered (field line)… -> DEFINED, MORE or CONFLICT
--- Stores a definition. A large one comes in pieces, one for each call; MORE until the piece with
--- last = 1 is there, from when on it can be used. With registered = 1 it can be found by name and
--- version. CONFLICT: another definition is registered under the same name and version. The same
--- call again changes nothing, except that a definition that a build before 42 has stored gets the
--- names of its steps and their actors. The field `named` is 2 if the definition has both, 0 if a
--- scheduler older than build 42 has stored it by this library; else an earlier library has stored
--- it.
-local function define(keys, a)
-  local p, now = keys[1], now_ms()
-  local digest, name, version, total, blob = a[1], a[2], a[3], a[4], a[5]
-  local last, registered = a[6], a[7]
+-- define -> code
+-- Stores a definition, of `total` steps. DEFINED. A large one comes in pieces, one for each call;
+-- MORE until the piece with last = 1 is there, from when on it can be used. With registered = 1 it
+-- can be found by name and version. CONFLICT: another definition is registered under the same name
+-- and version. The same call again changes nothing, except that a definition that a build before 42
+-- has stored gets the names of its steps and their actors. The field `named` is 2 if the definition
+-- has both, 0 if a scheduler older than build 42 has stored it by this library; else an earlier
+-- library has stored it.
+function functions.define(p, digest, name, version, total, blob, last, registered, list, first)
+  local now = now_ms()
   local key = p .. 'def:' .. digest
   local full = name .. '@' .. version
   if registered == '1' then
@@ -1875,21 +1881,21 @@ local function define(keys, a)
       return {'CONFLICT'}
     end
   end
-  local known = call('HMGET', key, 'ready', 'named')
-  if known[1] ~= FORMAT or known[2] ~= '2' then
+  local ready, named = unpack(call('HMGET', key, 'ready', 'named'))
+  if ready ~= FORMAT or named ~= '2' then
     local refs = call('HGET', key, 'refs')
-    local fields = {'n', total}
-    if known[1] and known[1] < '3' then
-      put(fields, 'renewed', int(now))
+    local values = {'n', total}
+    if ready and ready < '3' then
+      put(values, 'renewed', int(now))
     end
     if blob ~= '' then
-      put(fields, 'name', name ~= '' and full or '', 'blob', blob)
+      put(values, 'name', name ~= '' and full or '', 'blob', blob)
     end
-    for k = 8, #a do
-      fields[#fields + 1] = a[k]
+    for k = first, #list do
+      values[#values + 1] = list[k]
     end
-    for first = 1, #fields, 2000 do
-      call('HSET', key, unpack(fields, first, min(first + 1999, #fields)))
+    for from = 1, #values, 2000 do
+      call('HSET', key, unpack(values, from, min(from + 1999, #values)))
     end
     if not refs or refs == '0' then
       call('ZADD', p .. 'defs', int(now), digest)
@@ -1999,21 +2005,22 @@ local function over_bytes(p, owner, cost, bytes)
   return bytes > 0 and (tonumber(call('HGET', p .. 'users', owner) or '0') or 0) + cost > bytes
 end
 
-local submit
 do
 
 -- Sets where the event of the end goes: to the address of the last Submit. `earlier` keeps reply_to
 -- and correlation of those before, the newest first.
 local function set_address(data, reply_to, correlation)
-  local known = call('HMGET', data, 'reply_to', 'correlation', 'earlier')
-  local list, earlier = {known[1] or '', known[2] or '', unpack(texts_of(known[3] or ''))}, {}
-  if list[1] == reply_to and list[2] == correlation then
+  local last_to, last_correlation, known = unpack(call('HMGET', data, 'reply_to', 'correlation', 'earlier'))
+  last_to, last_correlation = last_to or '', last_correlation or ''
+  if last_to == reply_to and last_correlation == correlation then
     return
   end
-  for k = 1, #list - 1, 2 do
-    local same = list[k] == reply_to and list[k + 1] == correlation
-    if list[k] ~= '' and not same and #earlier < EARLIER_KEPT then
-      earlier[#earlier + 1] = #list[k] .. ':' .. list[k] .. #list[k + 1] .. ':' .. list[k + 1]
+  local addresses, earlier = {last_to, last_correlation, unpack(texts_of(known or ''))}, {}
+  for k = 1, #addresses - 1, 2 do
+    local to, its_correlation = addresses[k], addresses[k + 1]
+    local same = to == reply_to and its_correlation == correlation
+    if to ~= '' and not same and #earlier < EARLIER_KEPT then
+      earlier[#earlier + 1] = #to .. ':' .. to .. #its_correlation .. ':' .. its_correlation
     end
   end
   call('HSET', data, 'reply_to', reply_to, 'correlation', correlation, 'earlier', concat(earlier))
@@ -2042,20 +2049,20 @@ local function put_if_set(data, name, value)
   end
 end
 
--- Writes the data of a new job: reply_to a[13], correlation a[14], the labels for the indexes
--- a[15], and what else the Submit says, (field value)… from a[20] on.
-local function write_data(job, full_name, complete_by, a)
+-- Writes the data of a new job: where its event goes, the labels for the indexes, and what else the
+-- Submit says.
+local function write_data(job, full_name, complete_by, reply_to, correlation, labels, list, first)
   local data = {}
-  put_if_set(data, 'reply_to', a[13])
-  put_if_set(data, 'correlation', a[14])
+  put_if_set(data, 'reply_to', reply_to)
+  put_if_set(data, 'correlation', correlation)
   put_if_set(data, 'complete_by', complete_by ~= '0' and complete_by or '')
   put_if_set(data, 'workflow', full_name)
-  put_if_set(data, 'index', a[15])
-  for k = 20, #a, 2 do
-    put_if_set(data, a[k], a[k + 1])
-    if a[k + 1] ~= '' then
-      job.changed.bytes = a[k] == 'input' and int(#a[k + 1]) or job.changed.bytes
-      if a[k] == 'labels' or a[k] == 'traceparent' then
+  put_if_set(data, 'index', labels)
+  for _, name, text in each.field(list, first) do
+    put_if_set(data, name, text)
+    if text ~= '' then
+      job.changed.bytes = name == 'input' and int(#text) or job.changed.bytes
+      if name == 'labels' or name == 'traceparent' then
         job.changed.plain, job.bare = '1', false
       end
     end
@@ -2111,10 +2118,11 @@ local LABEL_BYTES = 250          -- of the index of a label that no other job ha
 
 -- About how many bytes of the store a job of n steps takes. The texts of its Submit count once, its
 -- labels three times.
-local function cost_of(n, a)
-  local cost = JOB_BYTES + n * STEP_BYTES + #texts_of(a[15]) * LABEL_BYTES + 2 * #a[15] + #a[13] + #a[14]
-  for k = 21, #a, 2 do
-    cost = cost + #a[k]
+local function cost_of(n, reply_to, correlation, labels, list, first)
+  local cost = JOB_BYTES + n * STEP_BYTES + #texts_of(labels) * LABEL_BYTES + 2 * #labels
+    + #reply_to + #correlation
+  for _, name, text in each.field(list, first) do
+    cost = cost + #text
   end
   return cost
 end
@@ -2124,72 +2132,76 @@ local function has_enough(p, owner, jobs)
   return jobs > 0 and call('ZCARD', p .. 'l:=' .. owner) >= jobs
 end
 
--- submit: job digest definition workflow redelivered nonce by desired start_at complete_by events
---         priority reply_to correlation labels owner horizon jobs bytes (field value)… for data
---         -> as a transition
--- Records a job, and dispatches its roots unless it starts later. by: the calling scheduler.
--- horizon: in how many ms a job must start at the latest. jobs, bytes: how many jobs the owner may
--- have in this partition, and how many bytes, as cost_of() counts them. 0: no limit.
--- CREATED. ALREADY: the job is known, and `digest` and owner are the same; nothing changes but the
--- address of the client, and with redelivered = 1 the answer has the requests that are in flight.
--- CONFLICT: the job is known, with another content or owner. Nothing is recorded if the answer is
--- EXPIRED (complete_by has passed), TOO_FAR (start_at is beyond the horizon), TOO_MANY (the owner
--- has reached a limit), UNKNOWN_WORKFLOW, UNKNOWN_DEFINITION (it is not stored, or not in this
--- format), or NAME_TAKEN (the definition has the name of a registered workflow).
-function submit(keys, a)
-  local p, now, out = keys[1], now_ms(), {}
-  local id, nonce, by, desired, start_at = a[1], a[6], a[7], a[8], tonumber(a[9])
-  if call('EXISTS', p .. 'job:' .. id) == 1 then
-    return submit_again(p, load(p, id, now, '0'), a[2], a[5], a[13], a[14], a[16])
-  elseif a[10] ~= '0' and tonumber(a[10]) <= now and not is_quiet(p, now) then
+-- submit -> <transition>
+-- Records a job, and dispatches its roots unless it starts later. digest: of the content of the
+-- Submit. definition: the digest of the definition that it brings, or '' and the name of a
+-- workflow. by: the calling scheduler. labels: for the indexes. field: of the job's data. horizon:
+-- in how many ms a job must start at the latest. jobs, bytes: how many jobs the owner may have in
+-- this partition, and how many bytes, as cost_of() counts them. 0: no limit. CREATED. ALREADY: the
+-- job is known, and `digest` and owner are the same; nothing changes but the address of the client,
+-- and with redelivered = 1 the answer has the requests that are in flight. CONFLICT: the job is
+-- known, with another content or owner. Nothing is recorded if the answer is EXPIRED (complete_by
+-- has passed), TOO_FAR (start_at is beyond the horizon), TOO_MANY (the owner has reached a limit),
+-- UNKNOWN_WORKFLOW, UNKNOWN_DEFINITION (it is not stored, or not in this format), or NAME_TAKEN
+-- (the definition has the name of a registered workflow).
+function functions.submit(p, job_id, digest, definition, workflow, redelivered, nonce, by, desired,
+    start_at, complete_by, events, priority, reply_to, correlation, labels, owner, horizon, jobs,
+    bytes, list, first)
+  local now, out = now_ms(), {}
+  if call('EXISTS', p .. 'job:' .. job_id) == 1 then
+    local job = load(p, job_id, now, '0')
+    return submit_again(p, job, digest, redelivered, reply_to, correlation, owner)
+  elseif complete_by ~= '0' and tonumber(complete_by) <= now and not is_quiet(p, now) then
     put_code(out, 'EXPIRED', now)
     return out
   end
-  local owner, horizon = a[16] or '', tonumber(a[17] or '0')
+  start_at, owner, horizon = tonumber(start_at), owner or '', tonumber(horizon or '0')
   if horizon > 0 and start_at > now + horizon then
     put_code(out, 'TOO_FAR', now)
     return out
-  elseif owner ~= '' and has_enough(p, owner, tonumber(a[18])) then
+  elseif owner ~= '' and has_enough(p, owner, tonumber(jobs)) then
     put_code(out, 'TOO_MANY', now)
     return out
   end
-  local found = find_definition(p, a[3], a[4])
+  local found = find_definition(p, definition, workflow)
   if not found then
     put_code(out, 'UNKNOWN_WORKFLOW', now)
     return out
   end
-  local def = definition(p, found)
-  local d = call('HMGET', def.key, 'ready', 'n', 'name', 'job', 'named')
+  local def = definition_of(p, found)
+  local ready, n, full_name, terms_of_job, named = unpack(call('HMGET', def.key, 'ready', 'n', 'name', 'job',
+    'named'))
   -- The scheduler has the definition, and stores it again.
-  if d[1] ~= FORMAT or a[3] ~= '' and d[5] ~= '2' and d[5] ~= '0' then
+  if ready ~= FORMAT or definition ~= '' and named ~= '2' and named ~= '0' then
     put_code(out, 'UNKNOWN_DEFINITION', now)
     return out
-  elseif a[3] ~= '' and takes_a_name(p, a[3], d[3]) then
+  elseif definition ~= '' and takes_a_name(p, definition, full_name) then
     put_code(out, 'NAME_TAKEN', now)
     return out
   end
-  local cost = owner ~= '' and cost_of(tonumber(d[2]), a) or 0
-  if owner ~= '' and over_bytes(p, owner, cost, tonumber(a[19])) then
+  n, full_name = tonumber(n), full_name or ''
+  local cost = owner ~= '' and cost_of(n, reply_to, correlation, labels, list, first) or 0
+  if owner ~= '' and over_bytes(p, owner, cost, tonumber(bytes)) then
     put_code(out, 'TOO_MANY', now)
     return out
   end
-  local later, within, complete_by = start_at > now, match(d[4], '(%d+)$'), a[10]
+  local later, within = start_at > now, match(terms_of_job, '(%d+)$')
   if complete_by == '0' and within ~= '0' then
     complete_by = int(max(now, start_at) + tonumber(within))
   end
-  local job = job_new(p, id, now, def, tonumber(d[2]))
-  job.desired, job.start_at, job.events = desired, start_at, a[11] ~= 'job' and a[11] or ''
+  local job = job_new(p, job_id, now, def, n)
+  job.desired, job.start_at, job.events = desired, start_at, events ~= 'job' and events or ''
   job.complete_by = tonumber(complete_by)
   if later then
     job.phase, job.due = 'PENDING', start_at
   end
-  index_job(job, d[3] or '', a[15])
+  index_job(job, full_name, labels)
   if owner ~= '' then
     job.changed.cost = int(cost)
     call('HINCRBY', p .. 'users', owner, int(cost))
   end
-  write_first(job, a[2], a[12], complete_by)
-  write_data(job, d[3] or '', complete_by, a)
+  write_first(job, digest, priority, complete_by)
+  write_data(job, full_name, complete_by, reply_to, correlation, labels, list, first)
   add_history(job, 'created', found, by)
   move_watermark(job)
   if desired ~= 'A' then
@@ -2229,9 +2241,8 @@ end
 -- whether a scheduler has seen that its request left its queue. The limit is the LockedUntil that
 -- the dispatch set.
 local function progress_of(p, id, i, token)
-  local known = call('HMGET', p .. 'data:' .. id, 'p' .. i, 't' .. i)
-  local progress = known[1]
-  return progress and sub(progress, 1, #token + 1) == token .. ' ' and progress, known[2] == token
+  local progress, was_taken = unpack(call('HMGET', p .. 'data:' .. id, 'p' .. i, 't' .. i))
+  return progress and sub(progress, 1, #token + 1) == token .. ' ' and progress, was_taken == token
 end
 
 -- Puts a value into the data of the job, in place of one that an earlier turn has left there, and
@@ -2249,7 +2260,6 @@ local function set_data(job, field, value)
   end
 end
 
-local record, unsent
 do -- a scope of its own: Lua allows 200 locals in one
 
 local function on_success(job, i, rec, op)
@@ -2272,7 +2282,7 @@ local function maybe_begun(job, i, rec, op)
 end
 
 local function on_failure(job, i, rec, op)
-  job.class = op.class -- of the step that this call may give up
+  job.class = op.error_class -- of the step that this call may give up
   local step, t = step_of(job.def, i), terms_of(job.def, i, rec.asked)
   if not maybe_begun(job, i, rec, op) then -- its current state stays
     rec.unstarted = rec.unstarted + 1
@@ -2300,7 +2310,7 @@ local function on_failure(job, i, rec, op)
   elseif op.kind == 'F' then
     local wait = op.retry_after > 0 and op.retry_after or t.initial
     back_off(job, i, rec, wait * (1 + t.jitter * op.fraction))
-  elseif op.kind == 'P' or op.kind == 'L' or t.non_retryable[op.class] then
+  elseif op.kind == 'P' or op.kind == 'L' or t.non_retryable[op.error_class] then
     give_up(job, i, rec, t.on_permanent, 'PERMANENT', 0)
   elseif rec.failures >= t.attempts then
     give_up(job, i, rec, t.on_exhausted, 'EXHAUSTED', t.park > 0 and job.now + t.park or 0)
@@ -2356,7 +2366,7 @@ end
 local function keep_late(job, i, op)
   local field, data = 'l' .. i, job.p .. 'data:' .. job.id
   local count = tonumber(match(call('HGET', data, field) or '', '^%d+') or '0')
-  call('HSET', data, field, concat({int(count + 1), int(job.now), op.kind, token_id(i, op.token), op.class}, ' '))
+  call('HSET', data, field, concat({int(count + 1), int(job.now), op.kind, token_id(i, op.token), op.error_class}, ' '))
 end
 
 -- Whether this token belonged to the first attempt of a step, and its deferral had the same call
@@ -2378,50 +2388,53 @@ local function withdraw_unsent(job, i, rec, nonce)
   come_to_rest(job, i, rec, nonce)
 end
 
--- unsent: job nonce by number token… -> as a transition
--- The requests of these tokens have waited in the scheduler for more than a second: the broker read
--- nothing, or too many publishes were unconfirmed. The answer has the requests that are still
--- wanted; the scheduler sends them. The others are withdrawn. A request that was sent once more is
--- never withdrawn, because another copy may be in a queue; LockedUntil decides.
--- number: ascending in the calls of a scheduler. A call on a connection that was given up may be
--- carried out late, after the call that repeats it was answered. By its number such a call
--- withdraws nothing that was found to be wanted since.
--- DRIVEN; UNCHANGED: the job has ended; UNKNOWN_JOB. A token that is not in flight is ignored.
-function unsent(keys, a)
-  local p, now, out = keys[1], now_ms(), {}
-  local job = load(p, a[1], now, '0')
+-- unsent -> <transition>
+-- Asks whether requests that were not sent are still wanted, and withdraws the others. The requests
+-- of these tokens have waited in the scheduler for more than a second: the broker read nothing, or
+-- too many publishes were unconfirmed. The answer has the requests that are still wanted; the
+-- scheduler sends them. The others are withdrawn. A request that was sent once more is never
+-- withdrawn, because another copy may be in a queue; LockedUntil decides. number: ascending in the
+-- calls of a scheduler. A call on a connection that was given up may be carried out late, after the
+-- call that repeats it was answered. By its number such a call withdraws nothing that was found to
+-- be wanted since. DRIVEN; UNCHANGED: the job has ended; UNKNOWN_JOB. A token that is not in flight
+-- is ignored.
+function functions.unsent(p, job_id, nonce, by, number, list, first)
+  local now, out = now_ms(), {}
+  local job = load(p, job_id, now, '0')
   if not job or finished(job) then
     put_code(out, job and 'UNCHANGED' or 'UNKNOWN_JOB', now)
     return out
   end
-  for k = 5, #a do
-    local i = tonumber(match(a[k], '^(%d+)%.[%w_-]+$'))
+  for k = first, #list do
+    local token = list[k]
+    local i = tonumber(match(token, '^(%d+)%.[%w_-]+$'))
     local text = i and i < job.n and call('HGET', job.key, int(i))
     local rec = text and record_of(job, i, text)
-    if rec and rec.state == 'R' and rec.token == a[k] then
-      local known = call('HMGET', p .. 'data:' .. job.id, 'c' .. i, 'u' .. i)
-      local copied, asked, by = known[1] == rec.token, match(known[2] or '', '^(%S+) (%d+)$')
-      local late = asked == rec.token and tonumber(by) >= tonumber(a[4])
+    if rec and rec.state == 'R' and rec.token == token then
+      local copied, asked = unpack(call('HMGET', p .. 'data:' .. job.id, 'c' .. i, 'u' .. i))
+      copied = copied == token
+      local asked_for, asked_by = match(asked or '', '^(%S+) (%d+)$')
+      local late = asked_for == token and tonumber(asked_by) >= tonumber(number)
       local wait = wait_left(job, i, rec)
       if can_dispatch(job) and not overtaken(job, rec) and wait > 0 then
         job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait, again = copied}
-        call('HSET', p .. 'data:' .. job.id, 'u' .. i, rec.token .. ' ' .. (late and by or a[4]))
+        call('HSET', p .. 'data:' .. job.id, 'u' .. i, token .. ' ' .. (late and asked_by or number))
       elseif not copied and not late then
-        withdraw_unsent(job, i, rec, a[2])
+        withdraw_unsent(job, i, rec, nonce)
       end
     end
   end
-  go_on(job, a[2])
-  save(job, a[3])
+  go_on(job, nonce)
+  save(job, by)
   put_transition(out, 'DRIVEN', job)
   return out
 end
 
 local function record_one(p, now, by, op, budget, out)
   local i = num(match(op.token, '^(%d+)%.[%w_-]+$'))
-  local job = i and load(p, op.job, now, int(i), budget)
+  local job = i and load(p, op.job_id, now, int(i), budget)
   if not i then
-    put_code(out, call('EXISTS', p .. 'job:' .. op.job) == 1 and 'STALE' or 'UNKNOWN_JOB', now)
+    put_code(out, call('EXISTS', p .. 'job:' .. op.job_id) == 1 and 'STALE' or 'UNKNOWN_JOB', now)
     return
   end
   if not job then
@@ -2470,7 +2483,7 @@ local function record_one(p, now, by, op, budget, out)
     put_code(out, 'DATA_FULL', now)
     return
   end
-  if (op.kind == 'N' or op.kind == 'J') and progress_of(p, op.job, i, rec.token) then
+  if (op.kind == 'N' or op.kind == 'J') and progress_of(p, op.job_id, i, rec.token) then
     put_code(out, 'BEGUN', now) -- the agent has died or lost its connection: LockedUntil decides
     return
   end
@@ -2491,11 +2504,9 @@ local function record_one(p, now, by, op, budget, out)
   put_transition(out, 'RECORDED', job)
 end
 
--- record: by, then fourteen for each reply:
---     kind job token redelivered nonce fraction result error class retry_after effect step actor
---     agent
---   -> for each reply, in the same order: as a transition
--- Records replies, and requests that came back. by: the calling scheduler.
+-- record -> <transition>...
+-- Records reports: replies, and requests that came back. The answer has a transition for each of
+-- them, in the same order. by: the calling scheduler.
 -- kind     A(CTIVE), D(ISABLED): the step got to that state
 --          T(RANSIENT), P(ERMANENT): it failed   F: the agent deferred it (DEFERRED)
 --          N: the request came back, no agent took it in time (UNSTARTED)
@@ -2513,14 +2524,14 @@ end
 -- cases nothing is recorded: DATA_FULL (the job has no room for the result), BEGUN (a request came
 -- back that an agent had begun), OTHER_STEP (the reply names another step than its token),
 -- OTHER_ACTOR (the reply came from the agents of another actor).
-function record(keys, a)
-  local p, now, out, budget = keys[1], now_ms(), {}, {left = BUDGET}
-  for k = 2, #a, 14 do
-    record_one(p, now, a[1], {kind = a[k], job = a[k + 1], token = a[k + 2],
-      redelivered = a[k + 3], nonce = a[k + 4], fraction = tonumber(a[k + 5]) / 1000000,
-      result = a[k + 6], error = a[k + 7], class = a[k + 8],
-      retry_after = num(a[k + 9]), effect = a[k + 10], step = a[k + 11], actor = a[k + 12],
-      agent = (a[k + 13] or '') ~= '' and a[k + 13] or nil}, budget, out)
+function functions.record(p, by, list, first)
+  local now, out, budget = now_ms(), {}, {left = BUDGET}
+  for _, report in each.report(list, first) do
+    report.fraction, report.retry_after = tonumber(report.fraction) / 1000000, num(report.retry_after)
+    if report.agent == '' then
+      report.agent = nil
+    end
+    record_one(p, now, by, report, budget, out)
   end
   return out
 end
@@ -2529,7 +2540,6 @@ end
 
 ---- renew ----
 
-local renew, taken
 do
 
 -- The record of the step whose token is in flight, its number and its job; or nil and the code of
@@ -2544,7 +2554,7 @@ local function in_flight(p, now, id, token)
   return rec, i, job
 end
 
--- renew: job token fraction note elapsed actor -> code wanted locked_until now begins
+-- renew -> <renewed>
 -- Records a Progress: an agent works on the request, and has had it for `elapsed` ms (0: it does
 -- not say). LockedUntil becomes `lock` ms from when the agent received it; if the step has
 -- heartbeats, three of them from now at the latest, so that the death of the agent shows early. It
@@ -2556,17 +2566,16 @@ end
 -- RENEWED. Without `begins`: STALE (the token is not in flight; or the lease was over before the
 -- first Progress), UNKNOWN_JOB, OTHER_ACTOR (the Progress came from the agents of another actor).
 -- The same call again changes at most LockedUntil.
-function renew(keys, a)
-  local p, now = keys[1], now_ms()
-  local id, token = a[1], a[2]
-  local rec, i, job = in_flight(p, now, id, token)
-  if not rec or is_other_actor(job, i, rec, a[6]) then
+function functions.renew(p, job_id, token, fraction, note, elapsed, actor)
+  local now = now_ms()
+  local rec, i, job = in_flight(p, now, job_id, token)
+  if not rec or is_other_actor(job, i, rec, actor) then
     return {rec and 'OTHER_ACTOR' or i, '0', '0', int(now)}
   end
-  local known = progress_of(p, id, i, token)
+  local known = progress_of(p, job_id, i, token)
   local limit = known and tonumber(match(known, '^%S+ (%d+)')) or rec.till
   local t = terms_of(job.def, i, rec.asked)
-  local elapsed = tonumber(a[5])
+  elapsed = tonumber(elapsed)
   if not known and elapsed >= t.lock then
     return {'STALE', '0', '0', int(now)} -- its lease was over before its first Progress came
   end
@@ -2577,11 +2586,11 @@ function renew(keys, a)
   if known then
     lease = max(lease, rec.till) -- a late Progress takes nothing from another agent
   end
-  call('HSET', p .. 'data:' .. id, 'p' .. i, format('%s %.0f %s %s', token, limit, a[3], a[4]))
+  call('HSET', p .. 'data:' .. job_id, 'p' .. i, format('%s %.0f %s %s', token, limit, fraction, note))
   set_state(job, i, rec, 'R', min(limit, lease))
   local begins = not known and job.events == 'reply'
   if begins then
-    add_history(job, 'began', i, rec.attempt, token_id(i, token), match(a[3], '@(%S+)$'))
+    add_history(job, 'began', i, rec.attempt, token_id(i, token), match(fraction, '@(%S+)$'))
   end
   save(job)
   local left = time_left(job, rec.asked)
@@ -2589,16 +2598,15 @@ function renew(keys, a)
   return {'RENEWED', wanted and '1' or '0', int(rec.till), int(now), begins and '1' or '0'}
 end
 
--- taken: job token -> code
+-- taken -> code
 -- Records as evidence that a scheduler has seen the request leave its queue while it could be
 -- delivered. TAKEN; STALE: the token is not in flight; UNKNOWN_JOB.
-function taken(keys, a)
-  local p, now = keys[1], now_ms()
-  local rec, i = in_flight(p, now, a[1], a[2])
+function functions.taken(p, job_id, token)
+  local rec, i = in_flight(p, now_ms(), job_id, token)
   if not rec then
     return {i}
   end
-  call('HSET', p .. 'data:' .. a[1], 't' .. i, a[2])
+  call('HSET', p .. 'data:' .. job_id, 't' .. i, token)
   return {'TAKEN'}
 end
 
@@ -2606,7 +2614,7 @@ end
 
 ---- expire ----
 
-local expire, overdue
+local overdue
 do
 
 -- Evidence that an agent has had a request: it has sent Progress, or a scheduler has seen that the
@@ -2805,25 +2813,24 @@ local function expire_owed(p, now, skip, limit, out)
   return #out / 2, #list == limit
 end
 
--- expire: skip limit hold latest since jump after at -> now, head of due or 0, more, back,
---         n × (job expired k step…), n × (job seq)
+-- expire -> <expired>
 -- Looks at the jobs that are due, and withdraws the tokens of steps in flight past LockedUntil. The
 -- answer names what the supervisor asks schedulers for: jobs with their steps, of which the first
--- `expired` have expired and the others are only due, and notifications of the outbox.
--- skip, limit: how many of the jobs and notifications that are due to pass over, and to look at.
--- hold: how many times its length a lease must be past. since jump after at: see watch_clock().
--- latest: what the clock can show at most, 0 if not known. If it shows more, it has jumped or the
--- call was delayed: the answer names nothing, and the supervisor finds out first. more: 1 if more
--- is due. back: 1 if the clock has stepped back and the partition is to be swept.
--- The same call again names a step or a notification again only after a while (NAMED_AGAIN,
+-- `expired` have expired and the others are only due, and notifications of the outbox. head: when
+-- the first job is due, or 0. skip, limit: how many of the jobs and notifications that are due to
+-- pass over, and to look at. hold: how many times its length a lease must be past. since jump after
+-- at: see watch_clock(). latest: what the clock can show at most, 0 if not known. If it shows more,
+-- it has jumped or the call was delayed: the answer names nothing, and the supervisor finds out
+-- first. more: 1 if more is due. back: 1 if the clock has stepped back and the partition is to be
+-- swept. The same call again names a step or a notification again only after a while (NAMED_AGAIN,
 -- NOTIFICATION_WAITS), and counts no expiry twice.
-function expire(keys, a)
-  local p, now = keys[1], now_ms()
-  local skip, limit, hold, latest = tonumber(a[1]), tonumber(a[2]), tonumber(a[3]), tonumber(a[4])
+function functions.expire(p, skip, limit, hold, latest, since, jump, after, at)
+  local now = now_ms()
+  skip, limit, hold, latest = tonumber(skip), tonumber(limit), tonumber(hold), tonumber(latest)
   if latest > 0 and now > latest then
     return {int(now), '0', '0', '0', '0', '0'}
   end
-  local clock = watch_clock(p, now, tonumber(a[5]), tonumber(a[6]), tonumber(a[7]), tonumber(a[8]))
+  local clock = watch_clock(p, now, tonumber(since), tonumber(jump), tonumber(after), tonumber(at))
   local jobs, owed = {}, {}
   local n_jobs, more, seen = 0, false, 0
   local list = call('ZRANGEBYSCORE', p .. 'due', '-inf', int(now), 'LIMIT', skip, limit)
@@ -2848,8 +2855,8 @@ function expire(keys, a)
   end
   local n_owed, more_owed = expire_owed(p, now, skip, limit, owed)
   more = more or #list == limit or more_owed
-  local head = call('ZRANGE', p .. 'due', 0, 0, 'WITHSCORES')
-  local out = {int(now), head[2] and int(tonumber(head[2])) or '0', more and '1' or '0',
+  local _, head = unpack(call('ZRANGE', p .. 'due', 0, 0, 'WITHSCORES'))
+  local out = {int(now), head and int(tonumber(head)) or '0', more and '1' or '0',
     clock.back > clock.swept and '1' or '0'}
   put(out, int(n_jobs), unpack(jobs))
   put(out, int(n_owed), unpack(owed))
@@ -2860,7 +2867,7 @@ end
 
 ---- drive ----
 
-local put_on_hold, drive_job
+local put_on_hold
 do
 
 -- Drives a step in state M: its LockedUntil has passed, or its timer.
@@ -2912,16 +2919,15 @@ local function on_deadline(job)
   end
 end
 
--- drive: job nonce by again step… -> as a transition
+-- drive -> <transition>
 -- Goes on with a job: begins it if its start_at has come, follows its deadline, drives the steps
 -- that `expire` has named, and works on the cursor. Of the steps only those in state M change.
 -- again: 1 if the same call may have been carried out before without an answer; then the answer
 -- also has the requests of the named steps that are in flight.
 -- DRIVEN; UNCHANGED: the job has ended; UNKNOWN_JOB.
-function drive_job(keys, a)
-  local p, now, out = keys[1], now_ms(), {}
-  local id, nonce, by = a[1], a[2], a[3]
-  local job = load(p, id, now, '0')
+function functions.drive(p, job_id, nonce, by, again, list, first)
+  local now, out = now_ms(), {}
+  local job = load(p, job_id, now, '0')
   if not job then
     put_code(out, 'UNKNOWN_JOB', now)
     return out
@@ -2940,14 +2946,14 @@ function drive_job(keys, a)
     on_deadline(job)
   end
   local flying = {}
-  for k = 5, min(#a, 4 + BUDGET) do
-    local i = tonumber(a[k])
-    local text = i < job.n and call('HGET', job.key, a[k])
+  for k = first, min(#list, first + BUDGET - 1) do
+    local i = tonumber(list[k])
+    local text = i < job.n and call('HGET', job.key, list[k])
     if text then
       local rec = record_of(job, i, text)
       if rec.state == 'M' then
         drive_marked(job, i, rec, nonce)
-      elseif rec.state == 'R' and a[4] == '1' then
+      elseif rec.state == 'R' and again == '1' then
         flying[#flying + 1] = i
       end
     end
@@ -3142,7 +3148,6 @@ local function no_tries(job)
   end
 end
 
--- retry: "" step…
 -- The steps begin anew; without any, all that are parked or have failed. Builds before 46 have sent
 -- new arguments for the step in place of "".
 function commands.retry(job, command, arguments, ...)
@@ -3150,7 +3155,7 @@ function commands.retry(job, command, arguments, ...)
   if why then
     return 'WRONG_STATE', why
   elseif arguments ~= '' then
-    return commands.change(job, command, job.def.digest, 'arguments', arguments, steps[1])
+    return commands.change(job, command, job.def.digest, 'arguments', arguments, (...))
   elseif #steps == 0 and not can_retry(job) then
     return 'UNCHANGED'
   end
@@ -3176,8 +3181,7 @@ function commands.retry(job, command, arguments, ...)
   return 'DONE'
 end
 
--- resolve: step A|D result
--- A person says what state the step is in, and gives its result.
+-- A person says what state the step is in, A or D, and gives its result.
 function commands.resolve(job, command, step, state, result)
   local i, why = tonumber(step), no_tries(job)
   local rec = record_of(job, i, call('HGET', job.key, step))
@@ -3228,7 +3232,7 @@ end
 local function take_definition(job, digest)
   hold_definition(job.p, digest)
   release_definition(job.p, job.def.digest)
-  job.def, job.changed.def = definition(job.p, digest), digest
+  job.def, job.changed.def = definition_of(job.p, digest), digest
 end
 
 local function is_ready(p, digest)
@@ -3264,19 +3268,18 @@ end
 
 -- Puts a command off until these steps are undone by the present definition. Each undo has a turn
 -- of its own, which no forward action has: the turn of the job is higher. An undo that was sent
--- before is the same work.
--- steps: { i, rec }…; then the words of the command: its name, the digest of the definition that it
--- brings, and its other arguments.
-local function put_off(job, nonce, steps, ...)
-  local words, texts, numbers = {...}, {}, {}
-  for k, word in ipairs(words) do
+-- before is the same work. steps: { i, rec }…; then the name of the command, the digest of the
+-- definition that it brings, and its other arguments.
+local function put_off(job, nonce, steps, name, definition, ...)
+  local texts, numbers = {}, {}
+  for k, word in ipairs({name, definition, ...}) do
     texts[k] = #word .. ':' .. word
   end
   for k, step in ipairs(steps) do
     numbers[k] = int(step.i)
   end
   resume_after_failure(job, 'w')
-  hold_definition(job.p, words[2])
+  hold_definition(job.p, definition)
   set(job, 'waits_for', concat(numbers, ' '))
   for _, step in ipairs(steps) do
     set(job, 'turn', job.turn + 2)
@@ -3292,12 +3295,12 @@ local function put_off(job, nonce, steps, ...)
   return 'DONE'
 end
 
--- Ends the waiting of a command, and returns its words.
+-- Ends the waiting of a command, and returns its name and its arguments.
 local function take_words(job)
   local words = texts_of(call('HGET', job.p .. 'data:' .. job.id, 'change') or '')
   set(job, 'waits_for', '')
   set_data(job, 'change', '')
-  return words
+  return unpack(words)
 end
 
 -- Whether a change waits until this step is undone.
@@ -3305,14 +3308,15 @@ function change.waits_for(job, i)
   return job.waits_for ~= '' and (' ' .. job.waits_for .. ' '):find(' ' .. int(i) .. ' ', 1, true)
 end
 
--- Drops the command that waits: the job turns, or has ended, and keeps its definition; or `why`, at step i.
+-- Drops the command that waits: the job turns, or has ended, and keeps its definition; or `why`, at
+-- step i.
 function change.drop(job, why, i)
   if job.waits_for == '' then
     return
   end
-  local words = take_words(job)
-  if words[2] then
-    release_definition(job.p, words[2])
+  local _, definition = take_words(job)
+  if definition then
+    release_definition(job.p, definition)
   end
   add_history(job, 'unchanged', why or 'TURNED', i)
 end
@@ -3331,25 +3335,28 @@ function change.is_due(job)
   return true
 end
 
-function change.carry_out(job, nonce)
-  local words = take_words(job)
+-- The command that has waited, with its arguments, is carried out.
+local function after_waiting(job, nonce, name, definition, ...)
   local code, why, i = nil, 'LOST', nil
-  if commands[words[1]] then
-    code, why, i = commands[words[1]](job, {nonce = nonce, has_waited = true}, unpack(words, 2))
+  if commands[name] then
+    code, why, i = commands[name](job, {nonce = nonce, has_waited = true}, definition, ...)
   end
   if code ~= 'DONE' then
     add_history(job, 'unchanged', why or code, i)
   end
-  if words[2] then
-    release_definition(job.p, words[2])
+  if definition then
+    release_definition(job.p, definition)
   end
 end
 
--- change: definition what arguments step
+function change.carry_out(job, nonce)
+  after_waiting(job, nonce, take_words(job))
+end
+
 -- A step that is not in flight gets another definition, or other arguments, and begins anew. what:
 -- for the history; arguments: "" for those that it has; step: see target().
-function commands.change(job, command, digest, what, arguments, word)
-  local i, how = target(word)
+function commands.change(job, command, definition, what, arguments, step)
+  local i, how = target(step)
   local rec, why = present(job, i, call('HGET', job.key, int(i))), no_tries(job)
   if why then
     return 'WRONG_STATE', why
@@ -3367,14 +3374,15 @@ function commands.change(job, command, digest, what, arguments, word)
     return 'WRONG_STATE', why, i
   elseif job.bytes + #arguments > DATA_MAX then
     return 'WRONG_STATE', 'DATA_FULL'
-  elseif digest ~= job.def.digest and not is_ready(job.p, digest) then
+  elseif definition ~= job.def.digest and not is_ready(job.p, definition) then
     return 'MOVED'
   elseif before == 'UNDO' then
-    return put_off(job, command.nonce, {{i = i, rec = rec}}, 'change', digest, what, arguments, word)
+    return put_off(job, command.nonce, {{i = i, rec = rec}}, 'change', definition, what,
+      arguments, step)
   end
   resume_after_failure(job, 'w')
   local renewed = call('HGET', job.def.key, 'renewed')
-  take_definition(job, digest)
+  take_definition(job, definition)
   if renewed then
     call('HSETNX', job.def.key, 'renewed', renewed) -- an older job stays one, see is_older_job()
   end
@@ -3484,27 +3492,26 @@ local function plan_migration(job, has_waited, gone, words)
   return steps, undo
 end
 
--- migrate: definition n name gone step…
--- The job gets a newer version of its workflow, with n steps. step…: those that differ from what
--- the job has, see target(); the first `gone` of them are not in the newer version, and must not
--- have been sent.
-function commands.migrate(job, command, digest, n, name, gone, ...)
+-- The job gets a newer version of its workflow, with n steps. The steps are those that differ from
+-- what the job has, see target(); the first `gone` of them are not in the newer version, and must
+-- not have been sent.
+function commands.migrate(job, command, definition, n, name, gone, ...)
   if finished(job) or job.ending ~= '' or job.desired == 'D' then
     return 'WRONG_STATE', finished(job) and job.outcome or job.ending ~= '' and 'ENDING' or 'BACK'
   elseif job.waits_for ~= '' then
     return 'WRONG_STATE', 'CHANGING'
-  elseif digest == job.def.digest then
+  elseif definition == job.def.digest then
     return 'UNCHANGED'
-  elseif not is_ready(job.p, digest) then
+  elseif not is_ready(job.p, definition) then
     return 'MOVED'
   end
   local steps, undo, i = plan_migration(job, command.has_waited, tonumber(gone), {...})
   if not steps then
     return 'WRONG_STATE', undo, i
   elseif #undo > 0 then
-    return put_off(job, command.nonce, undo, 'migrate', digest, n, name, gone, ...)
+    return put_off(job, command.nonce, undo, 'migrate', definition, n, name, gone, ...)
   end
-  take_definition(job, digest)
+  take_definition(job, definition)
   call('HSET', job.p .. 'data:' .. job.id, 'workflow', name)
   set(job, 'turn', job.turn + 2)
   set(job, 'n', tonumber(n))
@@ -3535,7 +3542,6 @@ end
 
 ---- steer ----
 
-local steer
 do -- a scope of its own: Lua allows 200 locals in one
 
 local COMMAND_BYTES = 100
@@ -3648,22 +3654,21 @@ end
 -- Counts the bytes that a command adds to a job of an owner, like those of its Submit: the history
 -- keeps the command, and the data the arguments of a Retry. Cancel and Kill are always allowed,
 -- because they end a job.
-local function count_bytes(job, command, a)
+local function count_bytes(job, command, owner, list, first)
   local cost = COMMAND_BYTES + #command.said + #command.id
-  for k = 13, #a do
-    cost = cost + #a[k]
+  for k = first, #list do
+    cost = cost + #list[k]
   end
-  call('HINCRBY', job.p .. 'users', a[11], int(cost))
+  call('HINCRBY', job.p .. 'users', owner, int(cost))
   call('HINCRBY', job.key, 'cost', int(cost))
 end
 
-local function within_bytes(p, a)
-  return (a[11] or '') == '' or a[2] == 'cancel' or a[2] == 'kill' or not over_bytes(p, a[11], 0, tonumber(a[12]) or 0)
+local function within_bytes(p, command_name, owner, bytes)
+  return owner == '' or command_name == 'cancel' or command_name == 'kill'
+    or not over_bytes(p, owner, 0, tonumber(bytes) or 0)
 end
 
--- steer: job command command_id issued_at if_seq said by nonce redelivered definition owner
---        bytes argument…
---        -> as a transition, why, step
+-- steer -> <transition> <refusal>?
 -- Carries out a command. said: who gives it, "-" if that is not known, and why. by: the calling
 -- scheduler. definition: the one by which the arguments number steps; '' for none. bytes: how many
 -- bytes of this partition the jobs of the owner may take, 0: no limit. why, step: what the command
@@ -3675,46 +3680,48 @@ end
 -- The job keeps its last COMMANDS_KEPT commands with their answers, except MOVED. One that comes
 -- again changes nothing and gets the same answer; with redelivered = 1 also the requests that are
 -- in flight. CONFLICT: another command had this command_id.
-function steer(keys, a)
-  local p, now, out = keys[1], now_ms(), {}
-  if is_others(p, a[1], a[11]) then
+function functions.steer(p, job_id, command_name, command_id, issued_at, if_seq, said, by, nonce,
+    redelivered, definition, owner, bytes, list, first)
+  local now, out = now_ms(), {}
+  owner = owner or ''
+  if is_others(p, job_id, owner) then
     put_code(out, 'UNKNOWN_JOB', now)
     return out
-  elseif not within_bytes(p, a) then
+  elseif not within_bytes(p, command_name, owner, bytes) then
     put_code(out, 'TOO_MANY', now)
     put(out, '-', int(NO_STEP))
     return out
-  elseif a[2] == 'kill' and call('EXISTS', p .. 'job:' .. a[1]) == 1 then
-    make_readable(p, a[1], now)
+  elseif command_name == 'kill' and call('EXISTS', p .. 'job:' .. job_id) == 1 then
+    make_readable(p, job_id, now)
   end
-  local job = load(p, a[1], now, '0')
+  local job = load(p, job_id, now, '0')
   if not job then
     put_code(out, 'UNKNOWN_JOB', now)
     return out
   end
-  local command = {name = a[2], id = a[3], issued_at = a[4], if_seq = a[5], said = a[6], nonce = a[8],
-    definition = a[10]}
+  local command = {name = command_name, id = command_id, issued_at = issued_at, if_seq = if_seq,
+    said = said, nonce = nonce, definition = definition}
   local code, why, i
   local known = command.id ~= '' and known_answer(job, command.id)
   if known and known.command ~= command.name then
     code = 'CONFLICT' -- the id of another command
   elseif known then
     code, why, i = known.code, known.why, known.i
-    if a[9] == '1' then
+    if redelivered == '1' then
       resend_after(job)
       job.settled = finished(job) and job.seq or 0
     end
   else
-    code, why, i = carry_out(job, command, unpack(a, 13))
+    code, why, i = carry_out(job, command, unpack(list, first))
     if code == 'DONE' or code == 'UNCHANGED' then
       keep_order(job, command)
     end
     if code == 'DONE' then
-      if (a[11] or '') ~= '' then
-        count_bytes(job, command, a)
+      if owner ~= '' then
+        count_bytes(job, command, owner, list, first)
       end
-      go_on(job, command.nonce)
-      save(job, a[7])
+      go_on(job, nonce)
+      save(job, by)
     end
     if command.id ~= '' and code ~= 'MOVED' then
       remember_answer(job, command.id, command.name, code, why or '-', i or '-')
@@ -3729,112 +3736,111 @@ end
 
 ---- settle_owed and lead ----
 
--- settle_owed: (job seq)… -> SETTLED
--- Deletes these notifications from the outbox: the broker has confirmed them. The same call again
--- changes nothing.
-local function settle_owed(keys, a)
-  local p = keys[1]
-  for k = 1, #a, 2 do
-    call('ZREM', p .. 'owed', a[k] .. ' ' .. a[k + 1])
-    if call('HDEL', p .. 'data:' .. a[k], 's' .. a[k + 1], 'n' .. a[k + 1], 'w' .. a[k + 1], 'v' .. a[k + 1]) > 0 then
-      count_up(p .. 'job:' .. a[k], 'owes', -1) -- not below 0: builds before 22 did not count
+-- settle_owed -> code
+-- Deletes these notifications from the outbox: the broker has confirmed them. SETTLED. The same
+-- call again changes nothing.
+function functions.settle_owed(p, list, first)
+  for _, job_id, seq in each.notification(list, first) do
+    call('ZREM', p .. 'owed', job_id .. ' ' .. seq)
+    local known = call('HDEL', p .. 'data:' .. job_id, 's' .. seq, 'n' .. seq, 'w' .. seq, 'v' .. seq)
+    if known > 0 then
+      count_up(p .. 'job:' .. job_id, 'owes', -1) -- not below 0: builds before 22 did not count
     end
   end
   return {'SETTLED'}
 end
 
-local lead
 do
-  -- Whether "… <until> <lease>" is not over. If more is left than the lease, the clock has stepped
-  -- back since, and it is over.
-  local function is_valid(text, now)
-    local till, lease = match(text, '(%d+) (%d+)$')
-    local left = (tonumber(till) or now) - now
-    return left > 0 and left <= tonumber(lease)
-  end
 
-  -- The supervisor whose turn this partition is. Those that are alive share the partitions, in the
-  -- order of their names: each has as many as any other, or one more.
-  local function assigned_to(p, name, lease, now)
-    local known, names = call('HGETALL', p .. 'supervisors'), {}
-    for k = 1, #known, 2 do
-      if known[k] ~= name and is_valid(known[k + 1], now) then
-        names[#names + 1] = known[k]
-      elseif known[k] ~= name or lease == 0 then
-        call('HDEL', p .. 'supervisors', known[k])
-      end
-    end
-    if lease > 0 then
-      names[#names + 1] = name
-      call('HSET', p .. 'supervisors', name, int(now + lease) .. ' ' .. int(lease))
-    end
-    table.sort(names)
-    return names[tonumber(match(p, '(%d+)}:$')) % max(#names, 1) + 1]
-  end
+-- Whether "… <until> <lease>" is not over. If more is left than the lease, the clock has stepped
+-- back since, and it is over.
+local function is_valid(text, now)
+  local till, lease = match(text, '(%d+) (%d+)$')
+  local left = (tonumber(till) or now) - now
+  return left > 0 and left <= tonumber(lease)
+end
 
-  -- lead: supervisor lease -> LEADS or FOLLOWS, until, now
-  -- The calling supervisor is alive for as long as its lease; with a lease of 0 it says that it
-  -- stops. It leads the partition if the rotation assigns it to it and no other leader's lease
-  -- lasts. A leader gives the partition up if the rotation assigns it to another supervisor. The
-  -- same call again extends the lease. until: when the lead ends, that of the other supervisor if
-  -- there is one; 0: no supervisor leads.
-  function lead(keys, a)
-    local p, now, name, lease = keys[1], now_ms(), a[1], tonumber(a[2])
-    local mine = assigned_to(p, name, lease, now) == name
-    local leader = call('GET', p .. 'leader')
-    if leader and match(leader, '^%S+') ~= name and is_valid(leader, now) then
-      return {'FOLLOWS', match(leader, '(%d+) %d+$'), int(now)}
-    elseif mine then
-      call('SET', p .. 'leader', name .. ' ' .. int(now + lease) .. ' ' .. int(lease))
-      return {'LEADS', int(now + lease), int(now)}
-    elseif leader then
-      call('DEL', p .. 'leader')
+-- The supervisor whose turn this partition is. Those that are alive share the partitions, in the
+-- order of their names: each has as many as any other, or one more.
+local function assigned_to(p, name, lease, now)
+  local known, names = call('HGETALL', p .. 'supervisors'), {}
+  for k = 1, #known, 2 do
+    if known[k] ~= name and is_valid(known[k + 1], now) then
+      names[#names + 1] = known[k]
+    elseif known[k] ~= name or lease == 0 then
+      call('HDEL', p .. 'supervisors', known[k])
     end
-    return {'FOLLOWS', '0', int(now)}
   end
+  if lease > 0 then
+    names[#names + 1] = name
+    call('HSET', p .. 'supervisors', name, int(now + lease) .. ' ' .. int(lease))
+  end
+  table.sort(names)
+  return names[tonumber(match(p, '(%d+)}:$')) % max(#names, 1) + 1]
+end
+
+-- lead -> <leading>
+-- A supervisor takes, keeps or gives up the lead of the partition. The calling supervisor is alive
+-- for as long as its lease; with a lease of 0 it says that it stops. It leads the partition if the
+-- rotation assigns it to it and no other leader's lease lasts. A leader gives the partition up if
+-- the rotation assigns it to another supervisor. The same call again extends the lease. LEADS or
+-- FOLLOWS. until: when the lead ends, that of the other supervisor if there is one; 0: no
+-- supervisor leads.
+function functions.lead(p, supervisor, lease)
+  local now = now_ms()
+  lease = tonumber(lease)
+  local mine = assigned_to(p, supervisor, lease, now) == supervisor
+  local leader = call('GET', p .. 'leader')
+  if leader and match(leader, '^%S+') ~= supervisor and is_valid(leader, now) then
+    return {'FOLLOWS', match(leader, '(%d+) %d+$'), int(now)}
+  elseif mine then
+    call('SET', p .. 'leader', supervisor .. ' ' .. int(now + lease) .. ' ' .. int(lease))
+    return {'LEADS', int(now + lease), int(now)}
+  elseif leader then
+    call('DEL', p .. 'leader')
+  end
+  return {'FOLLOWS', '0', int(now)}
+end
+
 end
 
 ---- inspect ----
 
-local inspect
 do -- a scope of its own: Lua allows 200 locals in one
 
-local JOB_FIELDS = {'def', 'current', 'desired', 'phase', 'outcome', 'reason', 'hold', 'turn', 'seq',
-  'n', 'open', 'created', 'updated', 'start_at', 'complete_by', 'locked_by', 'since', 'cause',
-  'ending', 'failure', 'attention', 'parked', 'next_try', 'failures', 'waits_for'}
-local DATA_FIELDS = {'workflow', 'submitter', 'labels', 'reply_to', 'correlation', 'traceparent',
-  'format', 'held', 'failure', 'failure_back'}
-
-local function put_fields(out, key, fields)
-  for k, value in ipairs(call('HMGET', key, unpack(fields))) do
+local function put_fields(out, key, names)
+  for _, value in ipairs(call('HMGET', key, unpack(names))) do
     out[#out + 1] = value or ''
   end
 end
 
--- inspect definition: digest -> FOUND blob | UNKNOWN
-local function inspect_definition(p, a)
-  local blob = call('HGET', p .. 'def:' .. a[2], 'blob')
+-- inspect definition -> <content>
+-- A definition as it was stored. FOUND; UNKNOWN.
+function functions.inspect_definition(p, digest)
+  local blob = call('HGET', p .. 'def:' .. digest, 'blob')
   return blob and {'FOUND', blob} or {'UNKNOWN'}
 end
 
--- inspect workflow: name or name@version -> FOUND blob | UNKNOWN
-local function inspect_workflow(p, a)
-  local digest = find_definition(p, '', a[2])
-  return digest and inspect_definition(p, {'', digest}) or {'UNKNOWN'}
+-- inspect workflow -> <content>
+-- The definition that is registered under "name" (the newest version) or "name@version". FOUND;
+-- UNKNOWN.
+function functions.inspect_workflow(p, name)
+  local digest = find_definition(p, '', name)
+  return digest and functions.inspect_definition(p, digest) or {'UNKNOWN'}
 end
 
--- inspect workflows: after limit -> FOUND more n × (name@version digest steps)
--- By name, those behind `after`.
-local function inspect_workflows(p, a)
-  local names, digests, all = {}, {}, call('HGETALL', p .. 'workflows')
-  for k = 1, #all, 2 do
-    if match(all[k], '@') and all[k] > a[2] then
-      names[#names + 1] = all[k]
-      digests[all[k]] = all[k + 1]
+-- inspect workflows -> <workflows>
+-- Registered workflows, "name@version", in the order of their names: those behind `after`. FOUND.
+function functions.inspect_workflows(p, after, limit)
+  local names, digests, known = {}, {}, call('HGETALL', p .. 'workflows')
+  for k = 1, #known, 2 do
+    local name, digest = known[k], known[k + 1]
+    if match(name, '@') and name > after then
+      names[#names + 1], digests[name] = name, digest
     end
   end
   table.sort(names)
-  local n = min(#names, tonumber(a[3]), 1000)
+  local n = min(#names, tonumber(limit), 1000)
   local out = {'FOUND', n < #names and '1' or '0', int(n)}
   for k = 1, n do
     local digest = digests[names[k]]
@@ -3843,17 +3849,18 @@ local function inspect_workflows(p, a)
   return out
 end
 
--- inspect history: job from limit owner -> FOUND definition first more n × entry | UNKNOWN
--- The entries with the number `from` and later. first: the number of the first entry that is kept.
--- Entries before it were cut off. UNKNOWN: also if the job belongs to another user than the owner.
-local function inspect_history(p, a)
-  local digest, key = call('HGET', p .. 'job:' .. a[2], 'def'), p .. 'hist:' .. a[2]
-  if not digest or is_others(p, a[2], a[5]) then
+-- inspect history -> <history>
+-- The entries of the history with the number `start` and later. FOUND. first: the number of the
+-- first entry that is kept. Entries before it were cut off. UNKNOWN: also if the job belongs to
+-- another user than the owner.
+function functions.inspect_history(p, job_id, start, limit, owner)
+  local digest, key = call('HGET', p .. 'job:' .. job_id, 'def'), p .. 'hist:' .. job_id
+  if not digest or is_others(p, job_id, owner) then
     return {'UNKNOWN'}
   end
   local first = tonumber(match(call('LINDEX', key, 0) or '1', '^%d+'))
-  local start = max(tonumber(a[3]) - first, 0)
-  local entries = call('LRANGE', key, int(start), int(start + min(tonumber(a[4]), 1000) - 1))
+  start = max(tonumber(start) - first, 0)
+  local entries = call('LRANGE', key, int(start), int(start + min(tonumber(limit), 1000) - 1))
   local more = call('LINDEX', key, int(start + #entries))
   local out = {'FOUND', digest, int(first), more and '1' or '0', int(#entries)}
   put(out, unpack(entries))
@@ -3875,13 +3882,13 @@ local function listed(p, id, phase, workflow, labels, class, actor)
   elseif workflow == '' and #labels == 0 then
     return true
   end
-  local data = call('HMGET', p .. 'data:' .. id, 'workflow', 'index')
-  local of = data[1] or ''
+  local of, index = unpack(call('HMGET', p .. 'data:' .. id, 'workflow', 'index'))
+  of = of or ''
   if workflow ~= '' and of ~= workflow and match(of, '^[^@]*') ~= workflow then
     return false
   end
   local has = {}
-  for _, label in ipairs(texts_of(data[2] or '')) do
+  for _, label in ipairs(texts_of(index or '')) do
     has[label] = true
   end
   for _, label in ipairs(labels) do
@@ -3894,93 +3901,93 @@ end
 
 -- The index of that label which the fewest jobs have.
 local function rarest(p, labels)
-  local index, least = p .. 'l:' .. labels[1], nil
-  for k = 1, #labels > 1 and #labels or 0 do
-    local n = call('ZCARD', p .. 'l:' .. labels[k])
+  local index, least
+  for _, label in ipairs(labels) do
+    local n = #labels > 1 and call('ZCARD', p .. 'l:' .. label) or 0
     if not least or n < least then
-      index, least = p .. 'l:' .. labels[k], n
+      index, least = p .. 'l:' .. label, n
     end
   end
   return index
 end
 
--- inspect jobs: before id since limit phase workflow needs class actor label…
---              -> FOUND now more last last_id n × (id (job fields) (data fields))
--- The jobs that were created at `before` and have a lower id than `id`, or were created earlier,
--- newest first. last, last_id: how far this call has looked. needs: 'any', or a kind, see
--- need_of(). At most BUDGET jobs are looked at.
-local function inspect_jobs(p, a)
-  local before, id_before, since, limit = a[2], a[3], a[4], min(tonumber(a[5]), BUDGET)
-  local phase, workflow, needs, class, actor, labels = a[6], a[7], a[8], a[9], a[10], {}
-  for k = 11, #a do
-    labels[#labels + 1] = a[k]
-  end
+-- inspect jobs -> <job_list>
+-- The jobs that were created at `before` and have a lower id than before_id, or were created
+-- earlier, newest first. FOUND. last, last_id: how far this call has looked. needs: 'any', or a
+-- kind, see need_of(). At most BUDGET jobs are looked at.
+function functions.inspect_jobs(p, before, before_id, since, limit, phase, workflow, needs,
+    error_class, actor, list, first)
+  local labels = {unpack(list, first)}
+  limit = min(tonumber(limit), BUDGET)
   local index = needs == 'any' and p .. 'needs' or needs ~= '' and p .. 'needs:' .. needs
     or #labels > 0 and rarest(p, labels)
     or workflow ~= '' and p .. 'w:' .. match(workflow, '^[^@]*')
     or (phase == 'PENDING' or phase == 'PROCESSING') and p .. 'open'
     or phase == 'ERROR' and p .. 'failed' or p .. 'jobs'
-  local list = call('ZREVRANGEBYSCORE', index, before, since, 'WITHSCORES', 'LIMIT', '0', int(BUDGET))
-  local out, count, last, last_id = {'FOUND', int(now_ms()), '', '', '', ''}, 0, before, id_before
-  local more = #list == 2 * BUDGET
-  for k = 1, #list, 2 do
-    local id, created = list[k], int(tonumber(list[k + 1]))
-    if created ~= before or id_before == '' or id < id_before then
+  local known = call('ZREVRANGEBYSCORE', index, before, since, 'WITHSCORES', 'LIMIT', '0', int(BUDGET))
+  local found, last, last_id = {}, before, before_id
+  local more = #known == 2 * BUDGET
+  for k = 1, #known, 2 do
+    local id, created = known[k], int(tonumber(known[k + 1]))
+    if created ~= before or before_id == '' or id < before_id then
       last, last_id = created, id
-      if listed(p, id, phase, workflow, labels, class, actor) then
-        count = count + 1
-        out[#out + 1] = id
-        put_fields(out, p .. 'job:' .. id, JOB_FIELDS)
-        put_fields(out, p .. 'data:' .. id, DATA_FIELDS)
-        if count == limit then
-          more = more or k + 1 < #list
+      if listed(p, id, phase, workflow, labels, error_class, actor) then
+        found[#found + 1] = id
+        if #found == limit then
+          more = more or k + 1 < #known
           break
         end
       end
     end
   end
-  out[3], out[4], out[5], out[6] = more and '1' or '0', last, last_id, int(count)
+  local out = {'FOUND', int(now_ms()), more and '1' or '0', last, last_id, int(#found)}
+  for _, id in ipairs(found) do
+    out[#out + 1] = id
+    put_fields(out, p .. 'job:' .. id, schema.job_fields)
+    put_fields(out, p .. 'data:' .. id, schema.data_fields)
+  end
   return out
 end
 
--- inspect notice: job seq limit step… -> FOUND definition n workflow submitter labels reply_to
---              correlation traceparent format tries outcome phase turn at open reason failed
---              failure error k × (step result) m × (reply_to correlation) | UNKNOWN
--- What the event of a notification needs. Each turn that ends has an event, so this call asks for
--- all of it. tries: how often the supervisor has asked for it. outcome to failed: how that turn
--- ended, `failed` being the numbers of the steps that had failed for good. failure, error: see
--- deciding.failure(). k × …: the results of those of the named steps that have one; '' if it did
--- not fit into `limit` bytes. m × …: the addresses of the job before its last one.
-local function inspect_notice(p, a)
-  local data = p .. 'data:' .. a[2]
-  local d = call('HMGET', data, 'workflow', 'submitter', 'labels', 'reply_to', 'correlation', 'traceparent', 'format',
-    'n' .. a[3], 's' .. a[3], 'earlier', 'w' .. a[3], 'v' .. a[3])
-  if not d[9] then
+-- inspect notice -> <notice>
+-- What the event of a notification needs. FOUND; UNKNOWN. Each turn that ends has an event, so this
+-- call asks for all of it. tries: how often the supervisor has asked for it. outcome to failed: how
+-- that turn ended, `failed` being the numbers of the steps that had failed for good. failure,
+-- error: see deciding.failure(). results: of those of the named steps that have one; '' if it did
+-- not fit into `limit` bytes. addresses: those of the job before its last one.
+function functions.inspect_notice(p, job_id, seq, limit, list, first)
+  local data = p .. 'data:' .. job_id
+  local workflow, submitter, labels, reply_to, correlation, traceparent, encoding, tries, settled, earlier,
+    failure, failed_with = unpack(call('HMGET', data, 'workflow', 'submitter', 'labels', 'reply_to',
+    'correlation', 'traceparent', 'format', 'n' .. seq, 's' .. seq, 'earlier', 'w' .. seq, 'v' .. seq))
+  if not settled then
     return {'UNKNOWN'}
   end
-  local job = call('HMGET', p .. 'job:' .. a[2], 'def', 'n')
-  local tries = tonumber(d[8] or '0')
+  local digest, n = unpack(call('HMGET', p .. 'job:' .. job_id, 'def', 'n'))
+  tries = tonumber(tries or '0')
   if not (tries and tries >= 0 and tries < NOTIFICATION_TRIES) then
     tries = NOTIFICATION_TRIES - 1 -- also if damaged: it is not to be published for ever
   end
-  local out = {'FOUND', job[1] or '', match(job[2] or '', '^%d%d?%d?%d?%d?$') or '1', d[1] or '', d[2] or '',
-    d[3] or '', d[4] or '', d[5] or '', d[6] or '', d[7] or '', int(tries)}
-  local ended = {match(d[9], '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}
-  put(out, unpack(ended[1] and ended or {'KILLED', 'ERROR', '1', '0', '0', '', ''})) -- damaged
-  put(out, d[11] or '', d[12] or '')
-  local room, count, results = tonumber(a[4]), 0, {}
-  for k = 5, min(#a, 4 + BUDGET) do
-    local size = call('HSTRLEN', data, 'r' .. a[k])
+  local out = {'FOUND', digest or '', match(n or '', '^%d%d?%d?%d?%d?$') or '1', workflow or '',
+    submitter or '', labels or '', reply_to or '', correlation or '', traceparent or '', encoding or '',
+    int(tries)}
+  local ended = {match(settled, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}
+  put(out, unpack(#ended > 0 and ended or {'KILLED', 'ERROR', '1', '0', '0', '', ''})) -- damaged
+  put(out, failure or '', failed_with or '')
+  local room, count, results = tonumber(limit), 0, {}
+  for k = first, min(#list, first + BUDGET - 1) do
+    local step = list[k]
+    local size = call('HSTRLEN', data, 'r' .. step)
     local fits = size <= room
     if size > 0 then
       count = count + 1
-      put(results, a[k], fits and call('HGET', data, 'r' .. a[k]) or '')
+      put(results, step, fits and call('HGET', data, 'r' .. step) or '')
       room = fits and room - size or room
     end
   end
   put(out, int(count), unpack(results))
-  local earlier = texts_of(d[10] or '')
-  put(out, int(floor(#earlier / 2)), unpack(earlier))
+  local addresses = texts_of(earlier or '')
+  put(out, int(floor(#addresses / 2)), unpack(addresses))
   return out
 end
 
@@ -4000,65 +4007,52 @@ local function agents_of(p, id, steps)
   return agents
 end
 
--- inspect job: job from count with_data owner -> FOUND now (job fields) (data fields) input
---              k × (step record error progress result agent) | UNKNOWN
--- Steps from number `from` on, at most `count`; fewer if they are large. input and results are ''
--- unless with_data is 1. UNKNOWN: also if the job belongs to another user than the owner.
-local function inspect_job(p, a)
-  local job, data = p .. 'job:' .. a[2], p .. 'data:' .. a[2]
-  if call('EXISTS', job) == 0 or is_others(p, a[2], a[6]) then
+-- inspect job -> <job>
+-- A job. FOUND. steps: from number `start` on, at most `count`; fewer if they are large. input and
+-- results are '' unless with_data is 1. UNKNOWN: also if the job belongs to another user than the
+-- owner.
+function functions.inspect_job(p, job_id, start, count, with_data, owner)
+  local job, data = p .. 'job:' .. job_id, p .. 'data:' .. job_id
+  if call('EXISTS', job) == 0 or is_others(p, job_id, owner) then
     return {'UNKNOWN'}
   end
   local out = {'FOUND', int(now_ms())}
-  put_fields(out, job, JOB_FIELDS)
-  put_fields(out, data, DATA_FIELDS)
-  local from, n = tonumber(a[3]), tonumber(call('HGET', job, 'n'))
-  local last = min(from + min(tonumber(a[4]), 1000), n) - 1
-  local with_data = a[5] == '1'
-  out[#out + 1] = with_data and call('HGET', data, 'input') or ''
-  if last < from then
+  put_fields(out, job, schema.job_fields)
+  put_fields(out, data, schema.data_fields)
+  start = tonumber(start)
+  local last = min(start + min(tonumber(count), 1000), tonumber(call('HGET', job, 'n'))) - 1
+  out[#out + 1] = with_data == '1' and call('HGET', data, 'input') or ''
+  if last < start then
     out[#out + 1] = '0'
     return out
   end
   local records, more = {}, {}
-  for i = from, last do
+  for i = start, last do
     records[#records + 1] = int(i)
     put(more, 'e' .. i, 'p' .. i)
   end
   local texts = call('HMGET', job, unpack(records))
   local extra = call('HMGET', data, unpack(more))
-  local steps, count, size, agents = {}, 0, 0, agents_of(p, a[2], last - from + 1)
+  local steps, n, size, agents = {}, 0, 0, agents_of(p, job_id, last - start + 1)
   for k, field in ipairs(records) do
     local failure, progress = extra[2 * k - 1] or '', extra[2 * k] or ''
-    local result = with_data and call('HGET', data, 'r' .. field) or ''
+    local result = with_data == '1' and call('HGET', data, 'r' .. field) or ''
     size = size + #failure + #progress + #result
-    if size > PAGE_BYTES and count > 0 then
+    if size > PAGE_BYTES and n > 0 then
       break
     end
-    count = count + 1
+    n = n + 1
     put(steps, field, texts[k] or '', failure, progress, result, agents[field] or '')
   end
-  out[#out + 1] = int(count)
+  out[#out + 1] = int(n)
   put(out, unpack(steps))
   return out
-end
-
-local inspections = {
-  definition = inspect_definition, workflow = inspect_workflow, workflows = inspect_workflows,
-  history = inspect_history, jobs = inspect_jobs, job = inspect_job, notice = inspect_notice,
-}
-
--- inspect: what … -> see above
--- Reads, and changes nothing. what: definition, workflow, workflows, history, jobs, job, notice.
-function inspect(keys, a)
-  return inspections[a[1]](keys[1], a)
 end
 
 end
 
 ---- told ----
 
-local told
 do
 
 -- Deletes causes that are over, although no scheduler has said so because their actor never came
@@ -4098,33 +4092,34 @@ local function unknown_letters(p, now, there, own)
   return count
 end
 
--- told: cause ask|told|over nonce -> NEWS or KNOWN, TOLD, OVER
--- told: '' letters '' there own -> NEWS or KNOWN, how many: see unknown_letters()
--- Each alert cause is published once, whichever scheduler meets it. ask: is the cause new? A
--- scheduler that gets NEWS publishes the alert, and says `told` when the broker has confirmed it.
--- Until then the store keeps its nonce, and the cause counts as known for a minute only; the same
--- nonce gets NEWS again. over: the next sign is NEWS.
-function told(keys, a)
-  local p, now, cause = keys[1], now_ms(), a[1]
-  if a[2] == 'letters' then
-    local count = unknown_letters(p, now, tonumber(a[4]), tonumber(a[5]))
+-- told -> <news>
+-- Asks whether an alert cause is new, or reports what became of it. Each alert cause is published
+-- once, whichever scheduler meets it. what: ask, told, over or letters. ask: is the cause new?
+-- NEWS; KNOWN. A scheduler that gets NEWS publishes the alert, and says `told` when the broker has
+-- confirmed it. Until then the store keeps its nonce, and the cause counts as known for a minute
+-- only; the same nonce gets NEWS again. TOLD. over: the next sign is NEWS. OVER. letters: see
+-- unknown_letters(), of which `count` are news.
+function functions.told(p, cause, what, nonce, there, own)
+  local now = now_ms()
+  if what == 'letters' then
+    local count = unknown_letters(p, now, tonumber(there), tonumber(own))
     return {count > 0 and 'NEWS' or 'KNOWN', int(count)}
-  elseif a[2] == 'over' then
+  elseif what == 'over' then
     call('HDEL', p .. 'told', cause)
     return {'OVER'}
   end
   local till, by = match(call('HGET', p .. 'told', cause) or '0 ', '^(%d+) ?(%x*)$')
   local known = tonumber(till) > now and tonumber(till) <= now + TOLD
-  if a[2] == 'told' then
+  if what == 'told' then
     if till ~= '0' then -- it is not over meanwhile
       call('HSET', p .. 'told', cause, int(now + TOLD))
     end
     return {'TOLD'}
-  elseif not known or by == a[3] then
+  elseif not known or by == nonce then
     if till == '0' then
       forget_causes(p, now)
     end
-    call('HSET', p .. 'told', cause, int(now + CAUSE_CLAIMED) .. ' ' .. a[3])
+    call('HSET', p .. 'told', cause, int(now + CAUSE_CLAIMED) .. ' ' .. nonce)
     return {'NEWS'}
   elseif by == '' then -- published; this is a sign that it goes on
     call('HSET', p .. 'told', cause, int(now + TOLD))
@@ -4136,33 +4131,31 @@ end
 
 ---- step events ----
 
-local step_events
 do
 
 local HEARD_MOST = 1000          -- history entries that one call reads: the last, if more are new
 local TOLD = {dispatched = true, began = true, done = true, undone = true, failed = true, parked = true}
 
--- step_events: job -> FOUND "now open n" workflow submitter reply_to correlation format and, for
---   each, "seq at event attempt asked agent", step, error | UNKNOWN_JOB
+-- step_events -> <events>
 -- What has happened at the steps of a job since the last call, for the client that has asked for
 -- step events. Each entry is read once: the client does not get it if the calling scheduler dies.
--- agent: "-" for none. UNKNOWN_JOB: also if the client has not asked for step events.
-function step_events(keys, a)
-  local p, id = keys[1], a[1]
-  local job = load(p, id, now_ms(), '0')
+-- FOUND. agent: "-" for none. UNKNOWN_JOB: also if the client has not asked for step events.
+function functions.step_events(p, job_id)
+  local job = load(p, job_id, now_ms(), '0')
   if not job or job.events ~= 'reply' then
     return {'UNKNOWN_JOB'}
   end
-  local data = p .. 'data:' .. id
-  local d = call('HMGET', data, 'workflow', 'submitter', 'reply_to', 'correlation', 'format', 'heard')
-  local out = {'FOUND', int(job.now) .. ' ' .. int(job.open) .. ' ' .. int(job.n), d[1] or '', d[2] or '', d[3] or '',
-    d[4] or '', d[5] or ''}
-  local n_new = min(job.seq - (tonumber(d[6] or '') or 0), HEARD_MOST)
+  local data = p .. 'data:' .. job_id
+  local workflow, submitter, reply_to, correlation, encoding, heard = unpack(call('HMGET', data, 'workflow',
+    'submitter', 'reply_to', 'correlation', 'format', 'heard'))
+  local out = {'FOUND', int(job.now) .. ' ' .. int(job.open) .. ' ' .. int(job.n), workflow or '',
+    submitter or '', reply_to or '', correlation or '', encoding or ''}
+  local n_new = min(job.seq - (tonumber(heard or '') or 0), HEARD_MOST)
   if n_new <= 0 then
     return out
   end
   call('HSET', data, 'heard', int(job.seq))
-  for _, entry in ipairs(call('LRANGE', p .. 'hist:' .. id, int(-n_new), '-1')) do
+  for _, entry in ipairs(call('LRANGE', p .. 'hist:' .. job_id, int(-n_new), '-1')) do
     local seq, at, event, i, attempt, last = match(entry, '^(%d+) (%d+) (%l+) (%d+) ?(%d*) ?%S* ?(%S*)')
     i = tonumber(i)
     if TOLD[event] and i < job.n then
@@ -4181,85 +4174,86 @@ end
 
 ---- mark ----
 
--- mark: run nonce job… -> now, id, count, began, k × (job)
+-- mark -> <watermark>
 -- The watermark of the partition, what it was when a scheduler first met the present run of the
 -- server, and which of the jobs are not there. A scheduler calls this first on each new connection,
 -- so that no job is accepted in a run that no scheduler has met. id: the nonce of the call that
 -- made the watermark; another id shows that it was made anew. The same call again changes nothing.
-local function mark(keys, a)
-  local p, key = keys[1], keys[1] .. 'mark'
-  local m = call('HMGET', key, 'id', 'count', 'run', 'began')
-  local id, count, began = m[1] or a[2], m[2] or '0', m[4]
-  if m[3] ~= a[1] then
+function functions.mark(p, run, nonce, list, first)
+  local key = p .. 'mark'
+  local id, count, known_run, began = unpack(call('HMGET', key, 'id', 'count', 'run', 'began'))
+  id, count = id or nonce, count or '0'
+  if known_run ~= run then
     began = count
-    call('HSET', key, 'id', id, 'run', a[1], 'began', began)
+    call('HSET', key, 'id', id, 'run', run, 'began', began)
   end
-  local gone = {}
-  for k = 3, #a do
-    if call('EXISTS', p .. 'job:' .. a[k]) == 0 then
-      gone[#gone + 1] = a[k]
+  local lost = {}
+  for k = first, #list do
+    if call('EXISTS', p .. 'job:' .. list[k]) == 0 then
+      lost[#lost + 1] = list[k]
     end
   end
-  local out = {int(now_ms()), id, count, began, int(#gone)}
-  put(out, unpack(gone))
+  local out = {int(now_ms()), id, count, began, int(#lost)}
+  put(out, unpack(lost))
   return out
 end
 
 ---- suspect ----
 
--- suspect: digest incarnation begin|back|end -> how many incarnations have begun it
+do
+
+local function is_old(known, now)
+  local at = tonumber(match(known, '^%d+'))
+  return now > at + SUSPECTED or now < at - SUSPECTED
+end
+
+local function forget_some(p, now)
+  local some = call('HRANDFIELD', p .. 'suspects', '3', 'WITHVALUES')
+  for k = 1, #some, 2 do
+    if is_old(some[k + 1], now) then
+      call('HDEL', p .. 'suspects', some[k])
+    end
+  end
+end
+
+local function is_new(known, now)
+  local at = tonumber(match(known, '^%d+'))
+  return now >= at and now < at + SUSPECT_ALIVE
+end
+
+-- suspect -> incarnations
+-- Records which incarnations have begun a suspect. what: begin, back or end.
 -- begin: the calling incarnation begins this message. The answer counts the incarnations that are
 -- recorded, the caller among them. 0: two others are recorded, and one of them has begun the
 -- message so lately that it may be alive, with a copy; nothing is recorded, and the caller asks
 -- again. back: deletes the record of the caller. end: deletes the records of all.
-local suspect
-do
-  local function is_old(known, now)
-    local at = tonumber(match(known, '^%d+'))
-    return now > at + SUSPECTED or now < at - SUSPECTED
+function functions.suspect(p, digest, incarnation, what)
+  local now = now_ms()
+  local known, incarnations = call('HGET', p .. 'suspects', digest), {}
+  if known and not is_old(known, now) then
+    for word in gmatch(known, ' (%x+)') do
+      incarnations[#incarnations + 1] = word ~= incarnation and word or nil
+    end
   end
+  if what == 'begin' and #incarnations > 1 and is_new(known, now) then
+    return {'0'}
+  end
+  if what == 'begin' then
+    incarnations[#incarnations + 1] = incarnation
+    forget_some(p, now)
+  end
+  if what == 'end' or #incarnations == 0 then
+    call('HDEL', p .. 'suspects', digest)
+  else
+    call('HSET', p .. 'suspects', digest, int(now) .. ' ' .. concat(incarnations, ' '))
+  end
+  return {int(#incarnations)}
+end
 
-  local function forget_some(p, now)
-    local some = call('HRANDFIELD', p .. 'suspects', '3', 'WITHVALUES')
-    for k = 1, #some, 2 do
-      if is_old(some[k + 1], now) then
-        call('HDEL', p .. 'suspects', some[k])
-      end
-    end
-  end
-
-  local function is_new(known, now)
-    local at = tonumber(match(known, '^%d+'))
-    return now >= at and now < at + SUSPECT_ALIVE
-  end
-
-  function suspect(keys, a)
-    local p, now, digest, incarnation, what = keys[1], now_ms(), a[1], a[2], a[3]
-    local known, incarnations = call('HGET', p .. 'suspects', digest), {}
-    if known and not is_old(known, now) then
-      for word in gmatch(known, ' (%x+)') do
-        incarnations[#incarnations + 1] = word ~= incarnation and word or nil
-      end
-    end
-    if what == 'begin' and #incarnations > 1 and is_new(known, now) then
-      return {'0'}
-    end
-    if what == 'begin' then
-      incarnations[#incarnations + 1] = incarnation
-      forget_some(p, now)
-    end
-    if what == 'end' or #incarnations == 0 then
-      call('HDEL', p .. 'suspects', digest)
-    else
-      call('HSET', p .. 'suspects', digest, int(now) .. ' ' .. concat(incarnations, ' '))
-    end
-    return {int(#incarnations)}
-  end
 end
 
 ---- forget ----
 
-local forget
 do -- a scope of its own: Lua allows 200 locals in one
 
 local function forget_job(p, id)
@@ -4268,13 +4262,14 @@ local function forget_job(p, id)
   if digest then
     release_definition(p, digest)
   end
-  local data, cost = call('HMGET', p .. 'data:' .. id, 'workflow', 'index'), call('HGET', key, 'cost')
+  local workflow, labels = unpack(call('HMGET', p .. 'data:' .. id, 'workflow', 'index'))
+  workflow, labels = workflow or '', labels or ''
   -- a build before 45 has counted the input only
-  cost = tonumber(cost or #(call('HMGET', p .. 'data:' .. id, 'input')[1] or '')) or 0
-  for _, index in ipairs(index_keys(p, data[1] or '', data[2] or '')) do
+  local cost = tonumber(call('HGET', key, 'cost') or #(unpack(call('HMGET', p .. 'data:' .. id, 'input')) or '')) or 0
+  for _, index in ipairs(index_keys(p, workflow, labels)) do
     call('ZREM', index, id)
   end
-  for _, label in ipairs(texts_of(data[2] or '')) do
+  for _, label in ipairs(texts_of(labels)) do
     local owner = match(label, '^=(.*)$') -- of a job that was counted
     if owner and cost > 0 and call('HINCRBY', p .. 'users', owner, int(-cost)) <= 0 then
       call('HDEL', p .. 'users', owner)
@@ -4292,8 +4287,8 @@ end
 
 -- Whether the outbox holds a notification of the job. Builds before 22 did not count those.
 local function owes(p, id)
-  local job = call('HMGET', p .. 'job:' .. id, 'owes', 'seq')
-  return (tonumber(job[1] or '0') or 0) > 0 or call('ZSCORE', p .. 'owed', id .. ' ' .. (job[2] or ''))
+  local count, seq = unpack(call('HMGET', p .. 'job:' .. id, 'owes', 'seq'))
+  return (tonumber(count or '0') or 0) > 0 or call('ZSCORE', p .. 'owed', id .. ' ' .. (seq or ''))
 end
 
 -- Jobs that have ended since this time are kept. If the clock has jumped ahead, the retention of
@@ -4311,18 +4306,19 @@ local function needs(p)
     int(call('ZCARD', p .. 'needs:ended'))
 end
 
--- forget: retention limit -> forgotten jobs, more, jobs that need a person: parked deadline ended
+-- forget -> <forgotten>
 -- Deletes jobs that have ended and whose retention (ms) is over, unless the outbox has a
--- notification of them, and definitions that no job has used. At most `limit` of each. The same
--- call again goes on.
-function forget(keys, a)
-  local p, now = keys[1], now_ms()
-  local limit = tonumber(a[2])
+-- notification of them, and definitions that no job has used. At most `limit` of each. jobs: how
+-- many it has deleted. parked, deadline, ended: jobs that need a person. The same call again goes
+-- on.
+function functions.forget(p, retention, limit)
+  local now = now_ms()
+  limit = tonumber(limit)
   if is_quiet(p, now) then
     return {'0', '0', needs(p)}
   end
-  local list = call('ZRANGEBYSCORE', p .. 'settled', '-inf', int(kept_since(p, now, tonumber(a[1]))), 'LIMIT', 0,
-    limit)
+  local list = call('ZRANGEBYSCORE', p .. 'settled', '-inf',
+    int(kept_since(p, now, tonumber(retention))), 'LIMIT', 0, limit)
   local forgotten = 0
   for _, id in ipairs(list) do
     if owes(p, id) then
@@ -4347,21 +4343,7 @@ end
 
 ---- sweep ----
 
-local sweep
 do
-
--- sweep: cursor -> next cursor, job, place…
--- Looks at one unfinished job, the oldest first. It trusts no index and no counter: it derives
--- `due`, the `waiting` of each step, and how many steps are open, busy and stuck, and mends what is
--- wrong. place…: what it has mended: due, open (the index), the number of a step, count:open,
--- count:busy, count:stuck; or `torn` and why the job cannot be read. The cursor is "" at the
--- beginning and at the end of a round; else
---   created job step edge missing seq had_busy back counts open busy stuck_do stuck_undo
--- step: '-' if the job is done. A step may have more neighbours than one call reads: `missing` of
--- those up to `edge` are not where the job wants them. That, and what was counted of the steps
--- before, holds only while the job does not change: its seq is the same, and its `busy` is had_busy
--- (a step that comes to rest adds no entry to the history). counts: 1 as long as it holds. back:
--- steps back of the clock before the round began. The same call again finds nothing more to mend.
 
 -- Adds to at.missing how many of the neighbours before step i, from number at.edge on, are not
 -- where the job wants them. Return: how many were read. All were, if at.edge is n_before then.
@@ -4519,15 +4501,28 @@ local function sweep_one(p, id, now, at, places)
   local job = load(p, id, now, '0')
   if not job or finished(job) then
     call('ZREM', p .. 'open', id)
-    at.step, places[1] = nil, 'open'
+    at.step = nil
+    places[#places + 1] = 'open'
   else
     sweep_job(job, at, places)
   end
 end
 
-function sweep(keys, a)
-  local p, now, places = keys[1], now_ms(), {}
-  local at = sweep_cursor(p, a[1])
+-- sweep -> <swept>
+-- Looks at one unfinished job, the oldest first. It trusts no index and no counter: it derives
+-- `due`, the `waiting` of each step, and how many steps are open, busy and stuck, and mends what is
+-- wrong. place…: what it has mended: due, open (the index), the number of a step, count:open,
+-- count:busy, count:stuck; or `torn` and why the job cannot be read. The cursor is "" at the
+-- beginning and at the end of a round; else
+--   created job step edge missing seq had_busy back counts open busy stuck_do stuck_undo
+-- step: '-' if the job is done. A step may have more neighbours than one call reads: `missing` of
+-- those up to `edge` are not where the job wants them. That, and what was counted of the steps
+-- before, holds only while the job does not change: its seq is the same, and its `busy` is had_busy
+-- (a step that comes to rest adds no entry to the history). counts: 1 as long as it holds. back:
+-- steps back of the clock before the round began. The same call again finds nothing more to mend.
+function functions.sweep(p, cursor)
+  local now, places = now_ms(), {}
+  local at = sweep_cursor(p, cursor)
   local rank = sweep_rank(p, at)
   local id, created = unpack(call('ZRANGE', p .. 'open', rank, rank, 'WITHSCORES'))
   if not id then
@@ -4549,67 +4544,38 @@ end
 
 ---- look ----
 
--- look: function argument… -> what that function would answer: expire, sweep or forget
--- The dry run: changes nothing. The function runs as it is, but its calls of Redis that do not read
--- are not made, and get 0 or 1 for an answer. Besides, Redis refuses any write of this function,
--- which is registered without writes.
-local dry_run
 do
-  local reads = {EXISTS = true, GET = true, HGET = true, HMGET = true, TIME = true, ZCARD = true,
-    ZCOUNT = true,
-    ZRANGE = true, ZRANGEBYSCORE = true, ZRANK = true, ZSCORE = true}
 
-  function dry_run(keys, a)
-    local real = call
-    call = function(command, ...)
-      if reads[command] then
-        return real(command, ...)
-      end
-      return command == 'HINCRBY' and 1 or 0
+local reads = {EXISTS = true, GET = true, HGET = true, HMGET = true, TIME = true, ZCARD = true,
+  ZCOUNT = true,
+  ZRANGE = true, ZRANGEBYSCORE = true, ZRANK = true, ZSCORE = true}
+
+-- look -> answer...
+-- The dry run: answers what the function `name` would: expire, sweep or forget. It changes nothing.
+-- The function runs as it is, but its calls of Redis that do not read are not made, and get 0 or 1
+-- for an answer. Besides, Redis refuses any write of this function, which is registered without
+-- writes.
+function functions.look(p, name, list, first)
+  local real = call
+  call = function(command, ...)
+    if reads[command] then
+      return real(command, ...)
     end
-    local what = {expire = expire, sweep = sweep, forget = forget}
-    local good, answer = pcall(what[a[1]], keys, {unpack(a, 2)})
-    call = real
-    if not good then
-      error(answer, 0)
-    end
-    return answer
+    return command == 'HINCRBY' and 1 or 0
   end
+  local dry = {expire = functions.expire, sweep = functions.sweep, forget = functions.forget}
+  local good, answer = pcall(dry[name], p, unpack(list, first))
+  call = real
+  if not good then
+    error(answer, 0)
+  end
+  return answer
 end
 
----- registration ----
+end
 
-local function version()
+-- version -> build
+-- The build of this library.
+function functions.version(p)
   return int(BUILD)
 end
-
-local function register(name, body, flags)
-  local function callback(keys, arguments)
-    if not call then
-      set_up()
-    end
-    return body(keys, arguments)
-  end
-  redis.register_function{function_name = 'drover1_' .. name, callback = callback, flags = flags}
-end
-
-register('version', version, {'no-writes'})
-register('define', define, {})
-register('submit', submit, {})
-register('record', record, {'allow-oom'})
-register('unsent', unsent, {'allow-oom'})
-register('renew', renew, {'allow-oom'})
-register('taken', taken, {'allow-oom'})
-register('expire', expire, {'allow-oom'})
-register('drive', drive_job, {'allow-oom'})
-register('steer', steer, {'allow-oom'})
-register('settle_owed', settle_owed, {'allow-oom'})
-register('lead', lead, {'allow-oom'})
-register('inspect', inspect, {'no-writes', 'allow-oom'})
-register('told', told, {'allow-oom'})
-register('step_events', step_events, {'allow-oom'})
-register('suspect', suspect, {'allow-oom'})
-register('mark', mark, {'allow-oom'})
-register('forget', forget, {'allow-oom'})
-register('look', dry_run, {'no-writes', 'allow-oom'})
-register('sweep', sweep, {'allow-oom'})

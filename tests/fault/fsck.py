@@ -6,21 +6,20 @@ owner
 string. The head of drover.lua describes keys and fields.
 """
 
-import pathlib
 import re
 
 import wire
 from book import Violation
+from store_library import LIBRARY, schema
 
 FINISHED = ("PROCESSED", "ERROR")
 INDEXES = ("due", "open", "settled", "failed", "jobs", "owed")
-LIBRARY = pathlib.Path(__file__).resolve().parents[2] / "common" / "store" / "drover.lua"
 OF_JOB = re.compile("(job|data|hist):(?P<job>.+)")
 
 
 def known_keys():
     """A regular expression for all keys named in the library's head."""
-    head = LIBRARY.read_text().partition("-- Keys of a partition")[2].partition("\n\n")[0]
+    head = LIBRARY.partition("-- Keys of a partition")[2].partition("\n\n")[0]
     names = re.findall(r"\bp ([a-z]+)(:<)?", head)
     return re.compile("|".join(["meta"] + [name + (":.+" if more else "") for name, more in names]))
 
@@ -144,28 +143,30 @@ class Fsck:
             if step.attempt:
                 self.say(job_id, "has no record, and was dispatched", name)
             return "W"
-        words = text.split(" ")
-        current, _, state, turn, attempt, token, _ = words[:7]
-        failures, expiries, waiting, unstarted = words[7:11]
-        since = int(words[11]) if len(words) > 11 else 1
-        if (state == "R") != bool(step.flying):
-            self.say(job_id, f"is in state {state}, and {'' if step.flying else 'not '}in flight",
-                     name)
-        elif step.flying and step.flying.token != wire.token_id(token):
-            self.say(job_id, f"has the token {token}, not {step.flying.token}", name)
-        if current not in step.current:
-            self.say(job_id, f"is taken for {current}, not {step.current}", name)
-        if int(attempt) != step.attempt:
+        kept = schema.words("step_record", text)
+        since, attempt, waiting = int(kept.since or 1), int(kept.attempt), int(kept.waiting)
+        if (kept.state == "R") != bool(step.flying):
+            flies = "" if step.flying else "not "
+            self.say(job_id, f"is in state {kept.state}, and {flies}in flight", name)
+        elif step.flying and step.flying.token != wire.token_id(kept.token):
+            self.say(job_id, f"has the token {kept.token}, not {step.flying.token}", name)
+        if kept.current not in step.current:
+            self.say(job_id, f"is taken for {kept.current}, not {step.current}", name)
+        if attempt != step.attempt:
             self.say(job_id, f"counts {attempt} attempts, not {step.attempt}", name, "I9")
         counted = (step.failures, step.expiries)
-        begun_anew = step.renewed and (int(failures), int(expiries)) == (0, 0)
-        if (int(failures), int(expiries)) != counted and not begun_anew:
-            self.say(job_id, f"counts {failures} failures and {expiries} expiries, not {counted}",
-                     name, "I9")
-        if step.attempt and int(turn) != step.turn:
-            self.say(job_id, f"has a key of turn {turn}, not {step.turn}", name, "I2")
+        counts = (int(kept.failures), int(kept.expiries))
+        begun_anew = step.renewed and counts == (0, 0)
+        if counts != counted and not begun_anew:
+            self.say(
+                job_id,
+                f"counts {kept.failures} failures and {kept.expiries} expiries, not {counted}",
+                name, "I9",
+            )
+        if step.attempt and int(kept.turn) != step.turn:
+            self.say(job_id, f"has a key of turn {kept.turn}, not {step.turn}", name, "I2")
         missing = len(replay.missing(i, replay.back))
         if (not replay.settled and not replay.ending and since == replay.since
-                and not replay.is_there(i, replay.back) and int(waiting) != missing):
+                and not replay.is_there(i, replay.back) and waiting != missing):
             self.say(job_id, f"waits for {waiting}, not {missing}", name)
-        return state
+        return kept.state

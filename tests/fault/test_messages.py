@@ -13,6 +13,7 @@ import servers
 import tap
 import trial
 import wire
+from store_library import LIBRARY
 
 
 class Messages(trial.Trial):
@@ -209,10 +210,9 @@ class StoreClock(Messages):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        library = (wire.ROOT / "common" / "store" / "drover.lua").read_text()
-        skewed = library.replace("call('TIME')\n  return ",
-                                 f"call('TIME')\n  return (call('GET', '{cls.SKEW}') or 0) + ")
-        assert skewed != library
+        skewed = LIBRARY.replace("(call('TIME'))\n  return ",
+                                 f"(call('TIME'))\n  return (call('GET', '{cls.SKEW}') or 0) + ")
+        assert skewed != LIBRARY
         # newer, so that daemons do not replace it
         newer = skewed.replace("\nlocal BUILD = ", "\nlocal BUILD = 9")
         cls.skewed = redis.Redis(servers.HOST, cls.redis.port)
@@ -259,7 +259,7 @@ class StoreClock(Messages):
         self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("next").outcome)
         self.assertIn(c.client.settled(trial.JOB).outcome, trial.ENDS[kind])
         c.await_idle()
-        events = [entry[2] for entry in c.store.history(trial.JOB)]
+        events = [entry.event for entry in c.store.history(trial.JOB)]
         counted = {word: events.count(word)
                    for word in ("dispatched", "done", "undone", "expired", "unstarted")}
         self.assertEqual(dict(zip(counted, runs, strict=True)), counted)

@@ -24,11 +24,11 @@ LEASE = {"wait_ms": 2500, "lock_ms": 300}
 class Behaviours(Case):
     def dispatched(self, job, index=0):
         """Returns the dispatches of one step: (time, attempt, token)."""
-        return [(int(e[1]), int(e[4]), e[5]) for e in self.c.store.history(job)
-                if e[2] == "dispatched" and e[3] == str(index)]
+        return [(int(e.at), int(e.attempt), e.token) for e in self.c.store.history(job)
+                if e.event == "dispatched" and e.step == str(index)]
 
     def times(self, job, event):
-        return [int(e[1]) for e in self.c.store.history(job) if e[2] == event]
+        return [int(e.at) for e in self.c.store.history(job) if e.event == event]
 
     def naps(self, seconds=0, **more):
         """Returns settings of agents with an actor whose runs note their begin and end. No run ends
@@ -99,13 +99,13 @@ class Behaviours(Case):
             lambda: health.metrics(c.agents[0])[acked] == 4, "the runs to be acknowledged"
         )
         self.rabbit.await_acknowledged(c.name, "drover.task.nap")
-        until = {i: int(record[6]) for i, record in c.store.steps("job").items()}
+        until = {i: int(record.until) for i, record in c.store.steps("job").items()}
         c.agents[0].kill()
         self.go()
         c.add_agent()
         self.end("job", wire.OUTCOME_SUCCEEDED)
-        for i, words in c.store.steps("job").items():
-            self.assertEqual(("2", "1"), (words[4], words[8]), words)
+        for i, record in c.store.steps("job").items():
+            self.assertEqual(("2", "1"), (record.attempt, record.expiries), record)
             self.assertGreaterEqual(self.dispatched("job", i)[1][0], until[i])
             self.assertEqual(2, len(self.dispatched("job", i)))
         self.assertEqual(4, len(c.store.events("job", "done")))
@@ -122,8 +122,8 @@ class Behaviours(Case):
         self.go()
         c.add_agent()
         self.end("job", wire.OUTCOME_SUCCEEDED)
-        for i, words in c.store.steps("job").items():
-            self.assertEqual(("1", "0"), (words[4], words[8]), words)
+        for i, record in c.store.steps("job").items():
+            self.assertEqual(("1", "0"), (record.attempt, record.expiries), record)
             self.assertEqual(1, len(self.dispatched("job", i)))
         self.assertEqual(8, len(self.lines("begin")))
         self.assertEqual(4, len(c.store.events("job", "done")))
@@ -255,8 +255,8 @@ class Behaviours(Case):
             request = self.take()
             c.supervisors[0].pause()
             c.client.reply(request, error=error("no"))
-            c.client.until(lambda: c.store.steps("job")[0][2] == "B", "the backoff")
-            until = int(c.store.steps("job")[0][6])
+            c.client.until(lambda: c.store.steps("job")[0].state == "B", "the backoff")
+            until = int(c.store.steps("job")[0].until)
             waits.append(until - self.times("job", "failed")[-1])
             self.assertGreaterEqual(waits[-1], min(failures, 3) * unit)
             self.assertLessEqual(waits[-1], min(failures, 3) * unit * 7 / 6)
@@ -469,10 +469,10 @@ class Behaviours(Case):
         servers.wait_for(lambda: c.schedulers[0].records("alert"), "the alert")
         self.assertEqual(["REJECTED"], [r["reason"] for r in c.schedulers[0].records("alert")])
         again = self.take()
-        (_, rejected, _), (_, sent, _) = [
-            (e[2], int(e[1]), e[4])
+        rejected, sent = [
+            int(e.at)
             for e in c.store.history("job")
-            if e[2] == "unstarted" or e[2] == "dispatched" and e[4] == "2"
+            if e.event == "unstarted" or e.event == "dispatched" and e.attempt == "2"
         ]
         self.assertGreaterEqual(sent - rejected, 1500)
         self.assertEqual((2, 0, 0), (again.attempt, again.failures, again.expiries))
@@ -593,7 +593,7 @@ class Behaviours(Case):
         self.assertEqual(
             wire.OUTCOME_SUCCEEDED, c.client.settled("wide", 120 * cluster.SLOW).outcome
         )
-        entries = [e[2:4] for e in c.store.history("wide")]
+        entries = [[e.event, e.step] for e in c.store.history("wide")]
         self.assertEqual(1, entries.count(["dispatched", "1000"]))
         done = [i for i, (event, *_) in enumerate(entries) if event == "done"]
         self.assertEqual(1001, len(done))

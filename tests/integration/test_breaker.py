@@ -342,8 +342,8 @@ class ScriptedServices(cluster.TestCase):
         lock_ms = 1000 * cluster.SLOW
         service, c = self.start(["hang", "hang"], lease_retries=0, breaker={"failures": 1000})
         for job_id in self.run_jobs(c, 5, lock_ms=lock_ms, wait_ms=30000):
-            history = c.store.history(job_id)
-            ends = [entry[2] for entry in history if entry[2] in ("failed", "expired", "done")]
+            events = [entry.event for entry in c.store.history(job_id)]
+            ends = [event for event in events if event in ("failed", "expired", "done")]
             self.assertEqual("done", ends.pop())
             self.assertEqual(2, len(ends))
         # Each failure that counts came within its lease, with its token, and the service has seen

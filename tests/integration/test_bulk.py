@@ -153,7 +153,7 @@ class Bulk(cluster.TestCase):
             c.client.reply(c.client.consume_step("hand"), error=wire.Error(
                 **{"class": "NO"}, verdict=wire.VERDICT_PERMANENT))
         servers.wait_for(
-            lambda: all(c.store.steps(job)[0][2] == "P" for job in self.mine), "parking"
+            lambda: all(c.store.steps(job)[0].state == "P" for job in self.mine), "parking"
         )
         self.assertEqual((0, ["x is tried again", "y is tried again"]),
                          self.drover("retry", "a", "--where", "-p", "processing")[:2])

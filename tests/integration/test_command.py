@@ -24,6 +24,7 @@ import cluster
 import servers
 import tap
 import wire
+from store_library import schema
 
 HELLO = {"definition": {"steps": [
     {"name": "greet", "actor": "demo", "action": "echo"},
@@ -885,10 +886,18 @@ class Lists(cluster.TestCase):
         pipeline = c.store.redis.pipeline(transaction=False)
         for number, (job_id, active, label) in enumerate(jobs):
             pipeline.fcall(
-                "drover1_submit", 1, c.store.partition(job_id), job_id, "digest", "", "order", "0",
-                f"{number:016x}", "test", "A" if active else "D", "0", "0", "job", "0", "", "",
-                f"{len(label)}:{label}" if label else "")
-        self.assertEqual({"CREATED"}, {answer[0] for answer in pipeline.execute()})
+                "drover1_submit",
+                1,
+                c.store.partition(job_id),
+                *schema.arguments(
+                    "submit", job_id=job_id, digest="digest", workflow="order", redelivered=0,
+                    nonce=f"{number:016x}", by="test", desired="A" if active else "D", start_at=0,
+                    complete_by=0, events="job", priority=0,
+                    labels=f"{len(label)}:{label}" if label else "",
+                ),
+            )
+        answers = [schema.answer("submit", answer) for answer in pipeline.execute()]
+        self.assertEqual({"CREATED"}, {answer.code for answer in answers})
 
     def created(self, c, job_id):
         return int(c.store.job(job_id)["created"])

@@ -36,7 +36,7 @@ class DeliveryLimit(Case):
         self.end("job", wire.OUTCOME_SUCCEEDED)
         self.assertEqual(
             ["created", "dispatched", "done", "settled"],
-            [entry[2] for entry in c.store.history("job")],
+            [entry.event for entry in c.store.history("job")],
         )
 
     def test_crashes_over_one_submit(self):
@@ -55,7 +55,7 @@ class DeliveryLimit(Case):
         self.end("job", wire.OUTCOME_SUCCEEDED)
         self.assertEqual(
             ["created", "dispatched", "done", "settled"],
-            [entry[2] for entry in c.store.history("job")],
+            [entry.event for entry in c.store.history("job")],
         )
         self.assertEqual((0, 1), (c.client.queue(c.client.DEAD)[0], len(c.client.receipts["job"])))
 

@@ -129,7 +129,7 @@ class Tasks(cluster.TestCase):
     def job(self, c, submit):
         c.client.submit(submit)
         self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled(submit.job_id).outcome)
-        return [entry[2] for entry in c.store.history(submit.job_id)]
+        return [entry.event for entry in c.store.history(submit.job_id)]
 
     def test_crash(self):
         """A crash between store and publish: the next incarnation sends again what was recorded."""

@@ -14,6 +14,7 @@ import cluster
 import servers
 import tap
 import wire
+from store_library import LIBRARY
 
 CHANGING = {"now", "updated", "seq"}  # fields that differ between two calls
 
@@ -59,7 +60,7 @@ class FromStore(cluster.TestCase):
             on_permanent=wire.RECOURSE_PARK))]))
         c.client.reply(c.client.consume_step("hand"), error=wire.Error(
             **{"class": "NO"}, message="never", details="at all\n", verdict=wire.VERDICT_PERMANENT))
-        c.client.until(lambda: c.store.steps("parked")[0][2] == "P", "the step to park")
+        c.client.until(lambda: c.store.steps("parked")[0].state == "P", "the step to park")
         c.client.control("parked", pause=wire.Pause(), by="me@here", reason="to look")
         c.client.submit(
             wire.submit("wide", wire.fan(1500), start_at=int(time.time() + 30 * 86400) * 1000)
@@ -134,9 +135,8 @@ class FromStore(cluster.TestCase):
         self.assertIn("there is no Drover under prefix other:", err)
         self.assertEqual([], self.c.store.redis.keys("other:*"))
         self.assertEqual(2, self.drover("get", "x", "--from-store", "--url", "amqp://h/")[0])
-        library = (wire.ROOT / "common" / "store" / "drover.lua").read_text()
-        newer = library.replace("\nlocal BUILD = ", "\nlocal BUILD = 9")
-        self.addCleanup(self.c.store.redis.execute_command, "FUNCTION", "LOAD", "REPLACE", library)
+        newer = LIBRARY.replace("\nlocal BUILD = ", "\nlocal BUILD = 9")
+        self.addCleanup(self.c.store.redis.execute_command, "FUNCTION", "LOAD", "REPLACE", LIBRARY)
         self.c.store.redis.execute_command("FUNCTION", "LOAD", "REPLACE", newer)
         code, _, err = self.drover("get", "x", "--from-store")
         self.assertEqual(7, code)

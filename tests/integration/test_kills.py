@@ -70,15 +70,13 @@ class Kills(cluster.TestCase):
 
         dispatched, ended, done = set(), collections.Counter(), set()
         for job_id in jobs:
-            for _, _, event, *words in c.store.history(job_id):
-                if event == "dispatched":
-                    step, attempt, token = words
-                    dispatched.add((f"{job_id}/s{step}/1", int(attempt)))
-                elif event in ENDS:
-                    step, attempt, token, *_ = words
-                    ended[(f"{job_id}/s{step}/1", int(attempt))] += 1
-                    if event == "done":
-                        done.add((f"{job_id}/s{step}/1", int(attempt)))
+            for entry in c.store.history(job_id):
+                if entry.event == "dispatched":
+                    dispatched.add((f"{job_id}/s{entry.step}/1", int(entry.attempt)))
+                elif entry.event in ENDS:
+                    ended[(f"{job_id}/s{entry.step}/1", int(entry.attempt))] += 1
+                    if entry.event == "done":
+                        done.add((f"{job_id}/s{entry.step}/1", int(entry.attempt)))
         self.assertEqual(dispatched, set(ended))
         self.assertEqual({1}, set(ended.values()))
         self.assertEqual(sorted(keys), sorted(key for key, _ in done))

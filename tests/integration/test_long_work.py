@@ -149,7 +149,7 @@ class LongWork(cluster.TestCase):
         busy.kill()
         c.add_agent()
         self.work.await_reported("begin", "job", times=2)
-        *_, (_, found, *_) = [entry for entry in c.store.history("job") if entry[2] == "expired"]
+        *_, found = [entry.at for entry in c.store.history("job") if entry.event == "expired"]
         tap.narrate(
             f"a request with a wait of {wait} ms: "
             f"the expiry was found after {int(found) - killed} ms"

@@ -125,10 +125,12 @@ class Migrate(cluster.TestCase):
         )
         c.client.reply(self.begin(), error=later)
         servers.wait_for(lambda: c.store.events("job", "failed"), "the failure")
-        state_to_until = c.store.job("job")["0"].split()[2:7]
-        self.assertEqual("B", state_to_until[0])
+        before = c.store.steps("job")[0]
+        self.assertEqual("B", before.state)
         self.assertEqual(("DONE", ""), self.migrate("job", "order@2"))
-        self.assertEqual(state_to_until, c.store.job("job")["0"].split()[2:7])
+        after = c.store.steps("job")[0]
+        for word in ("state", "turn", "attempt", "token", "until"):
+            self.assertEqual(getattr(before, word), getattr(after, word), word)
 
     def test_nothing_is_left_of_removed_steps(self):
         c = self.c

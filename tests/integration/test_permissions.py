@@ -27,8 +27,10 @@ import redis
 
 import cluster
 import servers
+import store_library
 import tap
 import wire
+from store_library import schema
 
 ACTORS = ("demo", "hand")
 ADMIN = "test-admin"  # of this test only
@@ -195,13 +197,10 @@ def used_by(code, names):
 
 def code_of(text, names):
     """Returns these functions of a Lua text, and all that they use."""
-    function = r"^(?:local )?function ([.\w]+)\(.*?^end$"
-    # with indented items; others are found one by one
-    block = r"^local (\w+)\ndo\n(?:(?: [^\n]*)?\n)*?end$"
-    item = rf"{function}|{block}|^local (\w+) = \{{[^}}]*\}}"
+    item = r"^(?:local )?function ([.\w]+)\(.*?^end$|^local (\w+) = \{[^}]*\}"
     bodies = collections.defaultdict(str)
     for m in re.finditer(item, text, re.MULTILINE | re.DOTALL):
-        bodies[m[1] or m[2] or m[3]] += m[0] + "\n"
+        bodies[m[1] or m[2]] += m[0] + "\n"
     seen, new = set(), set(names)
     while new:
         seen |= new
@@ -209,14 +208,19 @@ def code_of(text, names):
     return "".join(bodies[name] for name in seen)
 
 
-def function(name, *arguments):
-    return ("FCALL", f"drover1_{name}", 1, KEYS, *arguments)
+def function(name, /, **arguments):
+    """Returns a call of a store function. common/store/schema.txt names its arguments."""
+    return ("FCALL", f"drover1_{name.split()[0]}", 1, KEYS, *schema.arguments(name, **arguments))
 
 
 # A definition of one step, as a scheduler stores it, and the token of that step in flight.
-RUNNING = function("define", "one", "", 0, 1, "", 1, 0, "job", "P 1 0",
-                   "r", "0 0 0 0 0 0 0 0 0 0 PP||0 1 00|||0",
-                   "0", "1000 60000 1000 100 2 1000 3 3 0 1000 PP||0 0 00|||")
+RUNNING = function(
+    "define", digest="one", version=0, total=1, last=1, registered=0,
+    fields=[
+        ("job", "P 1 0"), ("r", "0 0 0 0 0 0 0 0 0 0 PP||0 1 00|||0"),
+        ("0", "1000 60000 1000 100 2 1000 3 3 0 1000 PP||0 0 00|||"),
+    ],
+)
 NONCE = "0123456789abcdef"
 HASH = hashlib.sha1(f"{NONCE}.0".encode()).digest()  # of the first step, by a call with this nonce
 TOKEN = "0." + base64.urlsafe_b64encode(HASH[:18]).decode()[:22]
@@ -236,34 +240,54 @@ RUNS = {
 def running(job):
     events = "reply" if job == "driven" else ""
     return function(
-        "submit", job, "one", "one", "", 0, NONCE, "me", "A", 0, 0, events, 0, "", "", ""
+        "submit", job_id=job, digest="one", definition="one", redelivered=0, nonce=NONCE, by="me",
+        desired="A", start_at=0, complete_by=0, events=events, priority=0, labels="",
     )
 
 
 def record(kind, job, result="", error=""):
-    return function("record", "me", kind, job, TOKEN, 0, NONCE, 0, result, error, "", 0, "", "", "")
+    report = schema.values(
+        "report", kind=kind, job_id=job, token=TOKEN, redelivered=0, nonce=NONCE, fraction=0,
+        result=result, error=error, error_class="", retry_after=0, effect="", step="", actor="",
+        agent="",
+    )
+    return function("record", by="me", reports=[report])
 
+
+def drive(again):
+    return function("drive", job_id="driven", nonce=NONCE, by="me", again=again, steps=[0])
+
+
+EXPIRE = {
+    "skip": 0, "limit": 1, "hold": 0, "latest": 0, "since": 1, "jump": 0, "after": 0, "at": 0,
+}
 
 # Operation -> its commands, and who may do it. Of each row a user may do all, or nothing.
 STORE_OPERATIONS = {
     "load functions": ([("FUNCTION", "LOAD", "REPLACE", LIBRARY)], {SCHEDULER}),
     "register workflows: `define`": (
-        [function("define", "d", "w", 1, 0, "", 1, 1), ("HSET", f"{KEYS}workflows", "w", "1")],
+        [
+            function("define", digest="d", name="w", version=1, total=0, last=1, registered=1),
+            ("HSET", f"{KEYS}workflows", "w", "1"),
+        ],
         {SCHEDULER},
     ),
     "start jobs of them: `submit`": (
         [
-            function("submit", "new", "d", "", "w", 0, 0, "me", "A", 0, 0, "", 0, "", ""),
+            function(
+                "submit", job_id="new", digest="d", workflow="w", redelivered=0, nonce=0, by="me",
+                desired="A", start_at=0, complete_by=0, priority=0, labels="",
+            ),
             ("HSET", f"{KEYS}data:new", "input", ""),
         ],
         {SCHEDULER},
     ),
     "list and read jobs: `inspect`": (
         [
-            function("inspect", "jobs", 1, "", 0, 1, "", "", "", "", ""),
-            function("inspect", "history", "some", 1, 1), ("ZREVRANGEBYSCORE", f"{KEYS}jobs", 1, 0),
-            ("LRANGE", f"{KEYS}hist:some", 0, 1), ("HGET", f"{KEYS}workflows", "w"),
-            ("HGET", f"{KEYS}data:renewed", "p0"),
+            function("inspect jobs", before=1, since=0, limit=1, actor=""),
+            function("inspect history", job_id="some", start=1, limit=1),
+            ("ZREVRANGEBYSCORE", f"{KEYS}jobs", 1, 0), ("LRANGE", f"{KEYS}hist:some", 0, 1),
+            ("HGET", f"{KEYS}workflows", "w"), ("HGET", f"{KEYS}data:renewed", "p0"),
         ],
         {SCHEDULER, READER},
     ),
@@ -276,63 +300,77 @@ STORE_OPERATIONS = {
     ),
     "renew leases: `renew`, `taken`": (
         [
-            function("renew", "renewed", TOKEN, "0.5", "", 0, ""),
-            function("taken", "renewed", TOKEN),
+            function("renew", job_id="renewed", token=TOKEN, fraction="0.5", elapsed=0, actor=""),
+            function("taken", job_id="renewed", token=TOKEN),
         ],
         {SCHEDULER},
     ),
     "ask for requests that have waited: `unsent`": (
-        [function("unsent", "driven", NONCE, "me", 1, TOKEN)],
+        [function("unsent", job_id="driven", nonce=NONCE, by="me", number=1, tokens=[TOKEN])],
         {SCHEDULER},
     ),
     "`record` for requests that no agent took, `drive`": (
-        [record("N", "unstarted"), function("drive", "driven", NONCE, "me", 0, 0)],
+        [record("N", "unstarted"), drive(again=0)],
         set(BOTH),
     ),
-    "`drive` once more, which sends requests again": (
-        [function("drive", "driven", NONCE, "me", 1, 0)],
-        {SCHEDULER},
-    ),
+    "`drive` once more, which sends requests again": ([drive(again=1)], {SCHEDULER}),
     "carry out commands: `steer`": (
-        [function("steer", "steered", "cancel", "c", 0, 0, "", "me", NONCE, 0, "", "")],
+        [
+            function(
+                "steer", job_id="steered", command_name="cancel", command_id="c", issued_at=0,
+                if_seq=0, by="me", nonce=NONCE, redelivered=0, owner="",
+            )
+        ],
         {SCHEDULER},
     ),
-    "delete notifications: `settle_owed`": ([function("settle_owed", "bare", 1)], {SCHEDULER}),
-    "read step events: `step_events`": ([function("step_events", "driven")], {SCHEDULER}),
+    "delete notifications: `settle_owed`": (
+        [function("settle_owed", notifications=[("bare", 1)])],
+        {SCHEDULER},
+    ),
+    "read step events: `step_events`": ([function("step_events", job_id="driven")], {SCHEDULER}),
     "deduplicate alerts: `told`": (
-        [function("told", "cause", "over"), ("HDEL", f"{KEYS}told", "cause")],
+        [function("told", cause="cause", what="over"), ("HDEL", f"{KEYS}told", "cause")],
         {SCHEDULER},
     ),
     "see whether the store went back: `mark`": (
-        [function("mark", "run", "id", "some"), ("HSET", f"{KEYS}mark", "run", "run")],
+        [
+            function("mark", run="run", nonce="id", job_ids=["some"]),
+            ("HSET", f"{KEYS}mark", "run", "run"),
+        ],
         {SCHEDULER},
     ),
     "record who begins a suspect: `suspect`": (
-        [function("suspect", "digest", "0a", "end"), ("HDEL", f"{KEYS}suspects", "digest")],
+        [
+            function("suspect", digest="digest", incarnation="0a", what="end"),
+            ("HDEL", f"{KEYS}suspects", "digest"),
+        ],
         {SCHEDULER},
     ),
     "lead a partition: `lead`": (
         [
-            function("lead", "me", 0), ("SET", f"{KEYS}leader", "me"), ("GET", f"{KEYS}leader"),
-            ("HSET", f"{KEYS}supervisors", "me", "1"),
+            function("lead", supervisor="me", lease=0), ("SET", f"{KEYS}leader", "me"),
+            ("GET", f"{KEYS}leader"), ("HSET", f"{KEYS}supervisors", "me", "1"),
         ],
         {SUPERVISOR},
     ),
     "find steps that are due: `expire`": (
-        [function("expire", 0, 1, 0, 0, 1, 0, 0, 0), ("ZRANGEBYSCORE", f"{KEYS}due", 0, 1)],
+        [function("expire", **EXPIRE), ("ZRANGEBYSCORE", f"{KEYS}due", 0, 1)],
         {SUPERVISOR},
     ),
     "check the indexes: `sweep`": (
-        [function("sweep", ""), ("ZRANGE", f"{KEYS}open", 0, 1)],
+        [function("sweep", cursor=""), ("ZRANGE", f"{KEYS}open", 0, 1)],
         {SUPERVISOR},
     ),
     "dry runs of these: `look`": (
-        [function("look", "sweep", ""), function("look", "expire", 0, 1, 0, 0, 1, 0, 0, 0)],
+        [
+            function("look", name="sweep", arguments=[""]),
+            function("look", name="expire", arguments=schema.arguments("expire", **EXPIRE)),
+        ],
         {SUPERVISOR},
     ),
     "forget jobs: `forget`": (
         [
-            function("forget", 1, 1),
+            function("forget", retention=1, limit=1),
             ("UNLINK", f"{KEYS}job:other", f"{KEYS}data:other", f"{KEYS}hist:other"),
         ],
         {SUPERVISOR},
@@ -680,13 +718,20 @@ class Permissions(unittest.TestCase):
 
     def test_acl_names_what_the_functions_use(self):
         """Each user has the commands and keys of the functions that its role calls, and no more."""
-        text = (wire.ROOT / "common" / "store" / "drover.lua").read_text()
-        registered = dict(re.findall(r"^register\('(\w+)', (\w+)", text, re.MULTILINE))
+        text = store_library.LIBRARY
+        registered = re.findall(r"^register\('(\w+)'", text, re.MULTILINE)
         self.assertEqual(set(registered), set().union(*FUNCTIONS.values()))
         acl = (wire.ROOT / "deploy" / "redis" / "users.acl").read_text().splitlines()
         lines = {line.split()[1]: line for line in acl}
         for user, functions in FUNCTIONS.items():
-            code = code_of(text, {registered[name] for name in functions})
+            code = code_of(
+                text,
+                {
+                    f"functions.{f.word}"
+                    for f in schema.functions.values()
+                    if f.name.split()[0] in functions
+                },
+            )
             commands = {name.lower() for name in re.findall(r"\bcall(?:\(|, )'(\w+)'", code)}
             granted = set(re.findall(r" \+(\w+)(?![\w|])", lines[user]))
             self.assertEqual(commands | CONNECTING[user], granted, user)
@@ -821,12 +866,11 @@ class Permissions(unittest.TestCase):
         return True
 
     def test_store_denials(self):
-        library = (wire.ROOT / "common" / "store" / "drover.lua").read_text()
         done = {text: set() for text in STORE_OPERATIONS}
         wrongly = []
         for user in STORE_USERS:
             self.store.redis.execute_command("FLUSHALL")
-            self.store.redis.execute_command("FUNCTION", "LOAD", "REPLACE", library)
+            self.store.redis.execute_command("FUNCTION", "LOAD", "REPLACE", store_library.LIBRARY)
             self.store.redis.hset(f"{KEYS}job:some", "def", "d")
             # a notification for which there is no client
             self.store.redis.zadd(f"{KEYS}owed", {"some 1": 1})
@@ -863,10 +907,11 @@ class Permissions(unittest.TestCase):
     def test_store_keeps_its_data(self):
         """Redis replays its append-only file as the default user. If that user may do nothing,
         Redis drops what the functions have written, and starts all the same."""
-        library = (wire.ROOT / "common" / "store" / "drover.lua").read_text()
         with self.store_connection(SCHEDULER, self.password("redis", SCHEDULER)) as connection:
-            connection.execute_command("FUNCTION", "LOAD", "REPLACE", library)
-            connection.execute_command(*function("define", "d", "w", 1, 1, "", 1, 1))
+            connection.execute_command("FUNCTION", "LOAD", "REPLACE", store_library.LIBRARY)
+            connection.execute_command(
+                *function("define", digest="d", name="w", version=1, total=1, last=1, registered=1)
+            )
             before = connection.hget(f"{KEYS}workflows", "w")
         self.assertEqual("1", before)
         # With "appendfsync everysec" Redis delays a write while an fsync is running.

@@ -146,7 +146,7 @@ class Poison(cluster.TestCase):
 
     def parked_at(self):
         return next(
-            int(entry[1]) for entry in self.c.store.history("poison") if entry[2] == "parked"
+            int(entry.at) for entry in self.c.store.history("poison") if entry.event == "parked"
         )
 
 

@@ -66,7 +66,7 @@ class Refusals(cluster.TestCase):
 
     def until_state(self, job, step_index, letter):
         self.c.client.until(
-            lambda: self.c.store.steps(job).get(step_index, "???")[2] == letter,
+            lambda: (record := self.c.store.steps(job).get(step_index)) and record.state == letter,
             f"{letter} of {job}",
         )
 

@@ -101,15 +101,14 @@ class Sagas(Case):
         """Returns how often step i, or its undo, was tried again. Each try must have come after the
         pause that the file says."""
         tries = failures = 0
-        failed, direction = None, []
-        for _, at, event, _, _, _, *asked in (
-            e for e in self.c.store.history(job) if e[3:4] == [str(i)]
-        ):
+        failed, direction = None, None
+        for entry in (e for e in self.c.store.history(job) if e.step == str(i)):
+            event, at, asked = entry.event, int(entry.at), entry.last
             if event == "failed":
-                failures, failed = failures + 1, int(at)
+                failures, failed = failures + 1, at
             elif event == "dispatched" and failures and asked == direction:
                 wait = source["interval_s"] * 1000 / SCALE * source["backoff"] ** (failures - 1)
-                self.assertGreaterEqual(int(at) - failed, int(wait), (source["name"], failures))
+                self.assertGreaterEqual(at - failed, int(wait), (source["name"], failures))
                 tries += 1
             elif event == "dispatched":
                 failures, direction = 0, asked

@@ -184,7 +184,7 @@ class Supervisors(cluster.TestCase):
         servers.wait_for(
             lambda: c.store.redis.zscore(outbox, f"owed {seq}"), "the notification in the outbox"
         )
-        servers.wait_for(lambda: c.store.steps("backoff")[0][2] == "B", "the step to back off")
+        servers.wait_for(lambda: c.store.steps("backoff")[0].state == "B", "the step to back off")
         at = max(at, c.store.redis.time()[0] * 1000, c.store.redis.zscore(outbox, f"owed {seq}"))
         servers.wait_for(lambda: c.store.redis.time()[0] * 1000 > at + 2000, "all to be due")
         partition = c.store.partition("old").partition("{p")[2].partition("}")[0]

@@ -198,8 +198,8 @@ class Turns(Case):
             c.client.reply(self.take())
         for job in ("turned", "made-disabled"):
             self.end(job, wire.OUTCOME_SUCCEEDED, 2)
-            first = next(e for e in c.store.history(job) if e[2] == "dispatched")
-            self.assertGreaterEqual(int(first[1]), later)
+            first = next(e for e in c.store.history(job) if e.event == "dispatched")
+            self.assertGreaterEqual(int(first.at), later)
 
     def test_tries(self):
         """After a compensation the job is tried once more, as its workflow allows."""

@@ -122,7 +122,7 @@ class Why(cluster.TestCase):
         self.task_queue("nobody")
         self.submit("job", [wire.step("a", "nobody", wait_ms=100, lock_ms=60_000)])
         self.c.client.until(lambda: len(self.c.store.events("job", "dispatched")) >= 3, "a repeat")
-        first = int(next(e for e in self.c.store.history("job") if e[2] == "dispatched")[1])
+        first = int(next(e.at for e in self.c.store.history("job") if e.event == "dispatched"))
         sentence = self.why("job")[1]["a"][1]
         self.assertRegex(
             sentence,

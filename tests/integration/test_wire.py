@@ -531,7 +531,7 @@ class Wire(cluster.TestCase):
         self.assertEqual(TEXT + "\n\t" + TEXT, status["steps"][0]["lastError"]["details"])
         answer = self.control({"jobId": "job", "commandId": "c", "reason": TEXT, "cancel": {}})
         self.assertEqual("ANSWER_CODE_DONE", answer["code"])
-        self.assertIn(TEXT, " ".join(" ".join(e) for e in self.c.store.history("job")))
+        self.assertIn(TEXT, " ".join(word for e in self.c.store.history("job") for word in e.about))
         self.client.reply(request)
         event = self.client.settled("job")
         self.assertEqual((TEXT, TEXT), (event.labels[0].name, event.labels[0].value))

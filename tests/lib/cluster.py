@@ -31,6 +31,7 @@ import redis
 import client
 import servers
 import wire
+from store_library import schema
 
 STOP_TIMEOUT_S = 60
 CRASHED = 86  # FAILPOINT_CRASHED
@@ -264,8 +265,12 @@ class Store:
         )
 
     def steps(self, job_id):
-        """Returns index -> words of the record, for each step that was touched."""
-        return {int(k): v.split() for k, v in self.job(job_id).items() if k.isdigit()}
+        """Returns index -> record, for each step that was touched."""
+        return {
+            int(k): schema.words("step_record", v)
+            for k, v in self.job(job_id).items()
+            if k.isdigit()
+        }
 
     def progress(self, job_ids):
         """Returns (open steps, phase) of each job, in one round trip."""
@@ -275,13 +280,18 @@ class Store:
         return [(int(steps), phase) for steps, phase in pipeline.execute()]
 
     def history(self, job_id):
-        """Returns the entries as lists of words: seq, time, event, ..."""
+        """Returns the entries. Their `about` has the words after the event."""
         key = self.partition(job_id) + "hist:" + job_id
-        return [entry.split() for entry in self.redis.lrange(key, 0, -1)]
+        entries = []
+        for text in self.redis.lrange(key, 0, -1):
+            entry = schema.words("step_entry", text)
+            entry.about = text.split(" ")[3:]
+            entries.append(entry)
+        return entries
 
     def events(self, job_id, event):
         """Returns what follows the event's name in each entry of one event."""
-        return [entry[3:] for entry in self.history(job_id) if entry[2] == event]
+        return [entry.about for entry in self.history(job_id) if entry.event == event]
 
     def keys(self, kinds=""):
         return sorted(self.redis.scan_iter(f"{self.prefix}*{kinds}*", count=1000))

@@ -4,7 +4,7 @@
 
     failpoints.py [ROOT]
 
-Compares the functions that common/store/drover.lua registers with the table FUNCTIONS in
+Compares the functions that common/store/registration.lua registers with the table FUNCTIONS in
 common/io/failpoint.c, and that with the table in tests/integration/test_failpoints.py.
 """
 
@@ -12,7 +12,7 @@ import pathlib
 import re
 import sys
 
-LIBRARY = "common/store/drover.lua"
+LIBRARY = "common/store/registration.lua"
 TABLE = "common/io/failpoint.c"
 TEST = "tests/integration/test_failpoints.py"
 NOT_OF_ROLES = {"version"}  # called by the store check

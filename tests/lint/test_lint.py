@@ -5,7 +5,9 @@
 import contextlib
 import io
 import os
+import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -13,6 +15,11 @@ import circles
 import columns
 import layering
 import spdx
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "common" / "store"))
+
+import library
+import schema
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 
@@ -193,6 +200,63 @@ class Circles(unittest.TestCase):
             }
         )
         self.assertEqual(circles.circles(graph), [["b.c", "c.c"]])
+
+
+class Library(unittest.TestCase):
+    """The parts of the library must agree with schema.txt."""
+
+    def refuses(self, part, old, new, said):
+        text = (library.FOLDER / part).read_text(encoding="utf-8")
+        self.assertEqual(1, text.count(old), old)
+        with self.assertRaises(library.Wrong) as wrong:
+            library.join({part: text.replace(old, new)})
+        self.assertEqual(f"{part}: {said}", str(wrong.exception))
+
+    def test_functions(self):
+        part = "drover.lua"
+        self.refuses(part, "functions.taken(p, job_id, token)", "functions.taken(p, token, job_id)",
+                     "functions.taken should have the parameters p, job_id, token")
+        self.refuses(
+            part, "functions.mark(p, run, nonce, list, first)",
+            "functions.mark(p, run, nonce, ...)",
+            "functions.mark should have the parameters p, run, nonce, list, first",
+        )
+        self.refuses(part, "-- taken -> code\n", "-- taken -> <transition>\n",
+                     'the comment of functions.taken should begin with "-- taken -> code"')
+
+    def test_commands(self):
+        self.refuses(
+            "drover.lua", "commands.resolve(job, command, step, state, result)",
+            "commands.resolve(job, command, state, step, result)",
+            "commands.resolve should have the parameters job, command, step, state, result",
+        )
+
+    def test_loops(self):
+        loop = "for _, job_id, seq in each.notification(list, first) do"
+        self.refuses("drover.lua", loop, loop.replace("job_id, seq", "seq, job_id"),
+                     "the variables of each.notification should be job_id, seq; or notification")
+        self.refuses(
+            "drover.lua", loop, loop.replace("first) do", "1) do"),
+            "a loop over repeated arguments is to be: for _, … in each.<list>(list, first) do",
+        )
+
+    def test_functions_without_a_part(self):
+        with self.assertRaises(library.Wrong) as wrong:
+            library.join({"drover.lua": ""})
+        self.assertEqual({f"no part has functions.{f.word}" for f in schema.functions.values()},
+                         set(str(wrong.exception).splitlines()))
+
+    def test_places(self):
+        text = library.join()
+        places = library.places(text)
+        for part in library.PARTS:
+            if part != library.SCHEMA:
+                lines = (library.FOLDER / part).read_text(encoding="utf-8").splitlines()
+                at = places.index(f"common/store/{part}:{len(lines)}")
+                self.assertEqual(lines[-1], text.splitlines()[at])
+                self.assertEqual(
+                    f"x {places[at]}: y", library.with_places(f"x user_function:{at + 1}: y", text)
+                )
 
 
 if __name__ == "__main__":

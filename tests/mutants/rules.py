@@ -9,6 +9,7 @@ which occurs in it once; the new text; and the test that must catch the mutant, 
 """
 
 FUNCTIONS = "common/store/drover.lua"
+REGISTRATION = "common/store/registration.lua"
 
 AGENT = "tests/unit/test_agent"
 SCHEDULER = "tests/sim/test_scheduler"
@@ -85,8 +86,8 @@ RULES = {
         ),
         "a late notification gives the failure of a later turn": (
             FUNCTIONS,
-            "'earlier', 'w' .. a[3], 'v' .. a[3])",
-            "'earlier', 'failure', 'failure')",
+            "'earlier', 'w' .. seq, 'v' .. seq))",
+            "'earlier', 'failure', 'failure'))",
             FUNCTIONS_TEST + "test_notification_has_the_deciding_failure",
         ),
         "the first parked step is named for ever": (
@@ -269,8 +270,8 @@ RULES = {
         ),
         "one call returns the step events of a history of any length": (
             FUNCTIONS,
-            "tonumber(d[6] or '') or 0), HEARD_MOST)\n",
-            "tonumber(d[6] or '') or 0), 10 * HEARD_MOST)\n",
+            "(tonumber(heard or '') or 0), HEARD_MOST)\n",
+            "(tonumber(heard or '') or 0), 10 * HEARD_MOST)\n",
             FUNCTIONS_TEST + "test_step_events_are_bounded",
         ),
     },
@@ -423,19 +424,19 @@ RULES = {
         ),
         "a Submit that is published twice sends its requests again": (
             FUNCTIONS,
-            "  if redelivered == '1' then\n",
-            "  if true then\n",
+            "  if redelivered == '1' then\n    resend_after(job, 'r')",
+            "  if true then\n    resend_after(job, 'r')",
             "tests/integration/test_functions.py Functions.test_follow_ups_of_redelivered_messages",
         ),
         "a command that is published twice sends its requests again": (
             FUNCTIONS,
-            "    if a[9] == '1' then\n",
-            "    if true then\n",
+            "    if redelivered == '1' then\n      resend_after(job)",
+            "    if true then\n      resend_after(job)",
             "tests/integration/test_functions.py Functions.test_follow_ups_of_redelivered_messages",
         ),
         "a Recover that is published twice sends again what is in flight": (
             FUNCTIONS,
-            "elseif rec.state == 'R' and a[4] == '1' then",
+            "elseif rec.state == 'R' and again == '1' then",
             "elseif rec.state == 'R' then",
             "tests/integration/test_functions.py Functions.test_follow_ups_of_redelivered_messages",
         ),
@@ -488,9 +489,9 @@ RULES = {
         ),
         "late replies are not counted": (
             FUNCTIONS,
-            "concat({int(count + 1), int(job.now), op.kind, token_id(i, op.token), op.class}, "
-            "' '))",
-            "concat({'1', int(job.now), op.kind, token_id(i, op.token), op.class}, ' '))",
+            "concat({int(count + 1), int(job.now), op.kind, token_id(i, op.token), "
+            "op.error_class}, ' '))",
+            "concat({'1', int(job.now), op.kind, token_id(i, op.token), op.error_class}, ' '))",
             "tests/integration/test_turns.py Turns.test_kill",
         ),
         "a reply is late by the clock": (
@@ -577,7 +578,7 @@ RULES = {
     "TRANSIENT is tried again, PERMANENT and a non_retryable class are not": {
         "a permanent failure is tried again": (
             FUNCTIONS,
-            "  elseif op.kind == 'P' or op.kind == 'L' or t.non_retryable[op.class] then",
+            "  elseif op.kind == 'P' or op.kind == 'L' or t.non_retryable[op.error_class] then",
             "  elseif false then",
         ),
         "a step whose request is too large to be sent is undone": (
@@ -600,7 +601,7 @@ RULES = {
         ),
         "a non_retryable class is tried again": (
             FUNCTIONS,
-            "op.kind == 'L' or t.non_retryable[op.class] then",
+            "op.kind == 'L' or t.non_retryable[op.error_class] then",
             "op.kind == 'L' then",
         ),
     },
@@ -744,8 +745,8 @@ RULES = {
         ),
         "it is evidence that another request has left its queue": (
             FUNCTIONS,
-            " and progress, known[2] == token\n",
-            " and progress, known[2]\n",
+            " and progress, was_taken == token\n",
+            " and progress, was_taken\n",
         ),
         "it is no evidence that a request has left its queue": (
             FUNCTIONS,
@@ -785,8 +786,8 @@ RULES = {
         ),
         "a returned request that an agent has begun is taken from that agent": (
             FUNCTIONS,
-            "  if (op.kind == 'N' or op.kind == 'J') and progress_of(p, op.job, i, "
-            "rec.token) then\n",
+            "  if (op.kind == 'N' or op.kind == 'J') and progress_of(p, op.job_id, i, rec.token) "
+            "then\n",
             "  if false then\n",
             FUNCTIONS_TEST + "test_expired_request_with_progress_stays_in_flight",
         ),
@@ -906,8 +907,8 @@ RULES = {
         ),
         "a definition of an earlier build never gets the names of its steps": (
             FUNCTIONS,
-            "  if known[1] ~= FORMAT or known[2] ~= '2' then\n",
-            "  if known[1] ~= FORMAT then\n",
+            "  if ready ~= FORMAT or named ~= '2' then\n",
+            "  if ready ~= FORMAT then\n",
             FUNCTIONS_TEST + "test_names_of_a_definition_that_an_earlier_build_has_stored",
         ),
         "a reply is refused where steps have no names": (
@@ -965,22 +966,19 @@ RULES = {
         ),
         "a late call about requests that waited takes the place of a later one": (
             FUNCTIONS,
-            " .. (late and by or a[4]))",
-            " .. a[4])",
+            " .. (late and asked_by or number))",
+            " .. number)",
             "tests/integration/test_functions.py Functions.test_late_unsent_calls",
         ),
         "a request that waited beyond the budget of a call is left to its lease": (
             FUNCTIONS,
-            "  for k = 5, #a do\n    local i = tonumber(match(a[k], '^(%d+)%.[%w_-]+$'))\n"
-            "    local text = i and i < job.n and",
-            "  for k = 5, min(#a, 4 + BUDGET) do\n"
-            "    local i = tonumber(match(a[k], '^(%d+)%.[%w_-]+$'))\n"
-            "    local text = i and i < job.n and",
+            "  for k = first, #list do\n    local token = list[k]\n",
+            "  for k = first, min(#list, first + BUDGET - 1) do\n    local token = list[k]\n",
             FUNCTIONS_TEST + "test_more_waiting_requests_than_the_budget",
         ),
         "a request that has waited twice is left to its lease": (
             FUNCTIONS,
-            "tonumber(by) >= tonumber(a[4])",
+            "tonumber(asked_by) >= tonumber(number)",
             "true",
             "tests/integration/test_functions.py Functions.test_request_that_waited_twice",
         ),
@@ -1032,7 +1030,7 @@ RULES = {
         ),
         "the notification of a corrupt job cannot be read": (
             FUNCTIONS,
-            "unpack(ended[1] and ended or",
+            "unpack(#ended > 0 and ended or",
             "unpack(true and ended or",
             "tests/integration/test_functions.py Functions.test_damaged_notification_can_be_read",
         ),
@@ -1148,8 +1146,8 @@ RULES = {
         ),
         "a client that submits twice from one place gets two events": (
             FUNCTIONS,
-            "    if list[k] ~= '' and not same and",
-            "    if list[k] ~= '' and",
+            "    if to ~= '' and not same and",
+            "    if to ~= '' and",
             f"{NOTIFICATIONS} test_all_submitters_are_notified",
         ),
         "addresses of submitters are kept without a limit": (
@@ -1160,8 +1158,8 @@ RULES = {
         ),
         "another correlation is no other address": (
             FUNCTIONS,
-            "  if list[1] == reply_to and list[2] == correlation then",
-            "  if list[1] == reply_to then",
+            "  if last_to == reply_to and last_correlation == correlation then",
+            "  if last_to == reply_to then",
             f"{NOTIFICATIONS} test_all_submitters_are_notified",
         ),
     },
@@ -1180,7 +1178,8 @@ RULES = {
     "complete_by bounds forward work, and on_deadline says what becomes of the job": {
         "a Submit after its own complete_by is accepted": (
             FUNCTIONS,
-            "  elseif a[10] ~= '0' and tonumber(a[10]) <= now and not is_quiet(p, now) then",
+            "  elseif complete_by ~= '0' and tonumber(complete_by) <= now and not is_quiet(p, "
+            "now) then",
             "  elseif false then",
             "tests/integration/test_turns.py Turns.test_submit_after_complete_by",
         ),
@@ -1385,10 +1384,10 @@ RULES = {
         ),
         "a notification gives the outcome of a later turn": (
             FUNCTIONS,
-            "  local ended = {match(d[9], '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}\n",
-            "  local ended = {call('HGET', p .. 'job:' .. a[2], 'outcome'), 'ERROR', '1', '1', "
+            "  local ended = {match(settled, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}\n",
+            "  local ended = {call('HGET', p .. 'job:' .. job_id, 'outcome'), 'ERROR', '1', '1', "
             "'0', '',\n"
-            "    call('HGET', p .. 'job:' .. a[2], 'failed') or ''}\n",
+            "    call('HGET', p .. 'job:' .. job_id, 'failed') or ''}\n",
             "tests/integration/test_functions.py Functions.test_notification_of_an_earlier_turn",
         ),
         "a notification that is not known is settled": (
@@ -1399,15 +1398,14 @@ RULES = {
         ),
         "a job is forgotten once the notification of its last outcome is confirmed": (
             FUNCTIONS,
-            "  return (tonumber(job[1] or '0') or 0) > 0 or call(",
+            "  return (tonumber(count or '0') or 0) > 0 or call(",
             "  return call(",
             "tests/integration/test_functions.py Functions.test_forget_waits_for_notifications",
         ),
         "a job that an earlier build has settled is forgotten before that is confirmed": (
             FUNCTIONS,
-            "(job[1] or '0') or 0) > 0 or call('ZSCORE', p .. 'owed', id .. ' ' .. (job[2] "
-            "or ''))\n",
-            "(job[1] or '0') or 0) > 0\n",
+            "(count or '0') or 0) > 0 or call('ZSCORE', p .. 'owed', id .. ' ' .. (seq or ''))\n",
+            "(count or '0') or 0) > 0\n",
             FUNCTIONS_TEST + "test_forget_waits_for_uncounted_notifications",
         ),
         "a cancelled job ends as one that was only turned back": (
@@ -1500,7 +1498,7 @@ RULES = {
         ),
         "a corrupt job cannot be killed": (
             FUNCTIONS,
-            "    make_readable(p, a[1], now)\n",
+            "    make_readable(p, job_id, now)\n",
             "",
             "tests/integration/test_functions.py Functions.test_corrupt_jobs",
         ),
@@ -2196,14 +2194,14 @@ RULES = {
     "The fraction and the note of Progress are shown to a client that asks": {
         "the fraction is not kept": (
             FUNCTIONS,
-            "format('%s %.0f %s %s', token, limit, a[3], a[4])",
-            "format('%s %.0f %s %s', token, limit, '-1', a[4])",
+            "format('%s %.0f %s %s', token, limit, fraction, note)",
+            "format('%s %.0f %s %s', token, limit, '-1', note)",
             "tests/integration/test_long_work.py LongWork.test_progress_is_shown_and_renews",
         ),
         "the note is not kept": (
             FUNCTIONS,
-            "format('%s %.0f %s %s', token, limit, a[3], a[4])",
-            "format('%s %.0f %s %s', token, limit, a[3], '')",
+            "format('%s %.0f %s %s', token, limit, fraction, note)",
+            "format('%s %.0f %s %s', token, limit, fraction, '')",
             "tests/integration/test_long_work.py LongWork.test_progress_is_shown_and_renews",
         ),
         "an agent does not report the progress of its program": (
@@ -2311,14 +2309,14 @@ RULES = {
         ),
         "a dead supervisor keeps its lead": (
             FUNCTIONS,
-            "    return left > 0 and left <= tonumber(lease)\n",
-            "    return till and lease\n",
+            "  return left > 0 and left <= tonumber(lease)\n",
+            "  return till and lease\n",
             f"{SUPERVISOR} test_other_supervisor_leads",
         ),
         "a lead of before a step back of the clock lasts": (
             FUNCTIONS,
-            "    return left > 0 and left <= tonumber(lease)\n",
-            "    return left > 0\n",
+            "  return left > 0 and left <= tonumber(lease)\n",
+            "  return left > 0\n",
             f"{SUPERVISOR} test_lead_after_the_clock_is_set",
         ),
         "a supervisor does not go on after its connection to the store broke": (
@@ -2556,26 +2554,26 @@ RULES = {
         ),
         "labels cost no bytes": (
             FUNCTIONS,
-            "#texts_of(a[15]) * LABEL_BYTES + 2 * #a[15]",
+            "#texts_of(labels) * LABEL_BYTES + 2 * #labels",
             "0",
             "tests/integration/test_functions.py Functions.test_limit_of_bytes_of_a_user",
         ),
         "a command costs no bytes": (
             FUNCTIONS,
-            "  call('HINCRBY', job.p .. 'users', a[11], int(cost))\n",
+            "  call('HINCRBY', job.p .. 'users', owner, int(cost))\n",
             "",
             "tests/integration/test_functions.py Functions.test_commands_count_for_their_owner",
         ),
         "a user over the limit may still send commands": (
             FUNCTIONS,
-            "  elseif not within_bytes(p, a) then\n",
+            "  elseif not within_bytes(p, command_name, owner, bytes) then\n",
             "  elseif false then\n",
             "tests/integration/test_functions.py Functions.test_commands_count_for_their_owner",
         ),
         "a user over the limit may not end jobs": (
             FUNCTIONS,
-            " or a[2] == 'cancel' or a[2] == 'kill' or not over",
-            " or not over",
+            " or command_name == 'cancel' or command_name == 'kill'\n    or not over",
+            "\n    or not over",
             "tests/integration/test_functions.py Functions.test_commands_count_for_their_owner",
         ),
         "the bytes of commands are not given back": (
@@ -2612,27 +2610,29 @@ RULES = {
         ),
         "any user may send commands to a job": (
             FUNCTIONS,
-            "  if is_others(p, a[1], a[11]) then\n",
+            "  if is_others(p, job_id, owner) then\n",
             "  if false then\n",
             "tests/integration/test_functions.py Functions.test_job_of_another_owner",
         ),
         "the Kill of another user repairs a corrupt job": (
             FUNCTIONS,
-            "  if is_others(p, a[1], a[11]) then\n",
-            "  if a[2] == 'kill' then\n    make_readable(p, a[1], now)\n  end\n"
-            "  if is_others(p, a[1], a[11]) then\n",
+            "  if is_others(p, job_id, owner) then\n",
+            "  if command_name == 'kill' then\n"
+            "    make_readable(p, job_id, now)\n"
+            "  end\n"
+            "  if is_others(p, job_id, owner) then\n",
             "tests/integration/test_functions.py Functions.test_job_without_an_owner",
         ),
         "any user may read a job": (
             FUNCTIONS,
-            "or is_others(p, a[2], a[6]) then",
-            "then",
+            "call('EXISTS', job) == 0 or is_others(p, job_id, owner) then",
+            "call('EXISTS', job) == 0 then",
             "tests/integration/test_functions.py Functions.test_job_of_another_owner",
         ),
         "any user may read a history": (
             FUNCTIONS,
-            "or is_others(p, a[2], a[5]) then",
-            "then",
+            "  if not digest or is_others(p, job_id, owner) then",
+            "  if not digest then",
             "tests/integration/test_functions.py Functions.test_job_of_another_owner",
         ),
         "a command with names of steps shows other users which steps there are": (
@@ -2685,7 +2685,7 @@ RULES = {
         ),
         "a definition in a Submit takes a registered name": (
             FUNCTIONS,
-            "  elseif a[3] ~= '' and takes_a_name(p, a[3], d[3]) then\n",
+            "  elseif definition ~= '' and takes_a_name(p, definition, full_name) then\n",
             "  elseif false then\n",
             "tests/integration/test_functions.py Functions.test_name_of_a_registered_workflow",
         ),
@@ -2777,8 +2777,8 @@ RULES = {
         ),
         "the evidence of a late reply shows its token": (
             FUNCTIONS,
-            "op.kind, token_id(i, op.token), op.class}",
-            "op.kind, op.token, op.class}",
+            "op.kind, token_id(i, op.token), op.error_class}",
+            "op.kind, op.token, op.error_class}",
             "tests/integration/test_functions.py Functions.test_tokens_of_one_call",
         ),
         "a reply from agents of another actor counts": (
@@ -2789,7 +2789,7 @@ RULES = {
         ),
         "Progress from agents of another actor counts": (
             FUNCTIONS,
-            "  if not rec or is_other_actor(job, i, rec, a[6]) then\n",
+            "  if not rec or is_other_actor(job, i, rec, actor) then\n",
             "  if not rec then\n",
             "tests/integration/test_functions.py Functions.test_a_reply_of_another_actor",
         ),
@@ -2807,14 +2807,14 @@ RULES = {
         ),
         "a definition of an earlier build never gets its actors": (
             FUNCTIONS,
-            "or known[2] ~= '2' then",
-            "or not known[2] then",
+            "  if ready ~= FORMAT or named ~= '2' then",
+            "  if ready ~= FORMAT or not named then",
             FUNCTIONS_TEST + "test_names_of_a_definition_that_an_earlier_build_has_stored",
         ),
         "a Submit does not have an old definition stored again": (
             FUNCTIONS,
-            "  if d[1] ~= FORMAT or a[3] ~= '' and d[5] ~= '2' and d[5] ~= '0' then",
-            "  if d[1] ~= FORMAT then",
+            "  if ready ~= FORMAT or definition ~= '' and named ~= '2' and named ~= '0' then",
+            "  if ready ~= FORMAT then",
             FUNCTIONS_TEST + "test_a_submit_of_a_definition_that_an_earlier_build_has_stored",
         ),
         "a definition from a scheduler that knows no actors counts as complete": (
@@ -3101,8 +3101,8 @@ RULES = {
         ),
         "three live incarnations count as two that a message has killed": (
             FUNCTIONS,
-            "    if what == 'begin' and #incarnations > 1 and is_new(known, now) then\n",
-            "    if false then\n",
+            "  if what == 'begin' and #incarnations > 1 and is_new(known, now) then\n",
+            "  if false then\n",
             f"{SUSPECTS} test_copies_of_a_suspect",
         ),
         "a message that kills schedulers is read for ever": (
@@ -3201,8 +3201,8 @@ RULES = {
         ),
         "a job that exists is listed as gone": (
             FUNCTIONS,
-            "    if call('EXISTS', p .. 'job:' .. a[k]) == 0 then\n      gone[",
-            "    if true then\n      gone[",
+            "    if call('EXISTS', p .. 'job:' .. list[k]) == 0 then\n      lost[",
+            "    if true then\n      lost[",
             f"{ROLLBACK} test_store_went_back",
         ),
         "a job that is gone is not noticed once others have moved the watermark": (
@@ -3334,8 +3334,8 @@ RULES = {
         ),
         "a repeated Submit makes its job again": (
             FUNCTIONS,
-            "  if call('EXISTS', p .. 'job:' .. id) == 1 then\n    return submit_again",
-            "  if false then\n    return submit_again",
+            "  if call('EXISTS', p .. 'job:' .. job_id) == 1 then\n    local job",
+            "  if false then\n    local job",
         ),
     },
     "A definition is known by its content, never changes, and is kept while it is needed": {
@@ -3376,7 +3376,7 @@ RULES = {
     "A settled job is forgotten after its retention, and once its notifications are confirmed": {
         "a job is forgotten at once": (
             FUNCTIONS,
-            "int(kept_since(p, now, tonumber(a[1]))), 'LIMIT', 0,",
+            "int(kept_since(p, now, tonumber(retention))), 'LIMIT', 0,",
             "int(now), 'LIMIT', 0,",
         ),
         "a job that ended before a jump ahead is not kept longer": (
@@ -3410,8 +3410,8 @@ RULES = {
         ),
         "a forgotten job is found by its labels": (
             FUNCTIONS,
-            "  for _, index in ipairs(index_keys(p, data[1] or '', data[2] or '')) do\n",
-            "  for _, index in ipairs(index_keys(p, data[1] or '', '')) do\n",
+            "  for _, index in ipairs(index_keys(p, workflow, labels)) do\n    call('ZREM'",
+            "  for _, index in ipairs(index_keys(p, workflow, '')) do\n    call('ZREM'",
             "tests/integration/test_functions.py Functions.test_retention",
         ),
         "a forgotten job is found among those that failed": (
@@ -3426,8 +3426,8 @@ RULES = {
         ),
         "a forgotten job is found by its workflow": (
             FUNCTIONS,
-            "  for _, index in ipairs(index_keys(p, data[1] or '', data[2] or '')) do\n",
-            "  for _, index in ipairs(index_keys(p, '', data[2] or '')) do\n",
+            "  for _, index in ipairs(index_keys(p, workflow, labels)) do\n    call('ZREM'",
+            "  for _, index in ipairs(index_keys(p, '', labels)) do\n    call('ZREM'",
         ),
         "the history of a forgotten job stays": (
             FUNCTIONS,
@@ -3675,8 +3675,8 @@ RULES = {
     "A job begins at its start_at, or never if it was submitted as DISABLED": {
         "a job begins before its start_at": (
             FUNCTIONS,
-            "  local later, within, complete_by = start_at > now, match",
-            "  local later, within, complete_by = false, match",
+            "  local later, within = start_at > now, match",
+            "  local later, within = false, match",
         ),
         "a job whose start_at has passed is not named": (
             FUNCTIONS,
@@ -3945,7 +3945,7 @@ RULES = {
     "An alert is sent once for each cause, and again once the cause was over": {
         "each scheduler sends an alert for the same cause": (
             FUNCTIONS,
-            "  elseif not known or by == a[3] then\n",
+            "  elseif not known or by == nonce then\n",
             "  elseif true then\n",
             f"{SCHEDULER} test_each_outage_has_an_alert",
         ),
@@ -4645,8 +4645,8 @@ RULES = {
         ),
         "a confirmed notification stays in the outbox": (
             FUNCTIONS,
-            "    call('ZREM', p .. 'owed', a[k] .. ' ' .. a[k + 1])\n    if",
-            "    if",
+            "    call('ZREM', p .. 'owed', job_id .. ' ' .. seq)\n",
+            "",
         ),
     },
     "The more specific part of a policy wins, and only valid values are accepted": {
@@ -4708,9 +4708,9 @@ RULES = {
     },
     "A full store takes no new work, and goes on with the old": {
         "a full store takes new work": (
-            FUNCTIONS,
-            "register('define', define, {})\nregister('submit', submit, {})",
-            "register('define', define, {'allow-oom'})\nregister('submit', submit, {'allow-oom'})",
+            REGISTRATION,
+            "register('define', {})\nregister('submit', {})",
+            "register('define', {'allow-oom'})\nregister('submit', {'allow-oom'})",
             "tests/integration/test_bad_input.py Full.test_store_is_full",
         ),
         "a Submit that may have been recorded is refused": (
@@ -4726,51 +4726,51 @@ RULES = {
             f"{SCHEDULER} test_full_store",
         ),
         "a full store records no replies": (
-            FUNCTIONS,
-            "register('record', record, {'allow-oom'})",
-            "register('record', record, {})",
+            REGISTRATION,
+            "register('record', {'allow-oom'})",
+            "register('record', {})",
             f"{SCHEDULER} test_full_store_goes_on",
         ),
         "a full store ends no leases": (
-            FUNCTIONS,
-            "register('expire', expire, {'allow-oom'})",
-            "register('expire', expire, {})",
+            REGISTRATION,
+            "register('expire', {'allow-oom'})",
+            "register('expire', {})",
             f"{SCHEDULER} test_full_store_goes_on",
         ),
         "a full store drives no job": (
-            FUNCTIONS,
-            "register('drive', drive_job, {'allow-oom'})",
-            "register('drive', drive_job, {})",
+            REGISTRATION,
+            "register('drive', {'allow-oom'})",
+            "register('drive', {})",
             f"{SCHEDULER} test_full_store_goes_on",
         ),
         "a full store takes no commands": (
-            FUNCTIONS,
-            "register('steer', steer, {'allow-oom'})",
-            "register('steer', steer, {})",
+            REGISTRATION,
+            "register('steer', {'allow-oom'})",
+            "register('steer', {})",
             f"{SCHEDULER} test_full_store_goes_on",
         ),
         "a full store keeps notifications in the outbox for ever": (
-            FUNCTIONS,
-            "register('settle_owed', settle_owed, {'allow-oom'})",
-            "register('settle_owed', settle_owed, {})",
+            REGISTRATION,
+            "register('settle_owed', {'allow-oom'})",
+            "register('settle_owed', {})",
             f"{SCHEDULER} test_full_store_goes_on",
         ),
         "a full store renews no leases": (
-            FUNCTIONS,
-            "register('renew', renew, {'allow-oom'})",
-            "register('renew', renew, {})",
+            REGISTRATION,
+            "register('renew', {'allow-oom'})",
+            "register('renew', {})",
             "tests/integration/test_functions.py Functions.test_a_full_store_refuses_new_jobs",
         ),
         "a full store gives no supervisor the lead": (
-            FUNCTIONS,
-            "register('lead', lead, {'allow-oom'})",
-            "register('lead', lead, {})",
+            REGISTRATION,
+            "register('lead', {'allow-oom'})",
+            "register('lead', {})",
             "tests/integration/test_functions.py Functions.test_a_full_store_refuses_new_jobs",
         ),
         "a full store causes the same alert again and again": (
-            FUNCTIONS,
-            "register('told', told, {'allow-oom'})",
-            "register('told', told, {})",
+            REGISTRATION,
+            "register('told', {'allow-oom'})",
+            "register('told', {})",
             "tests/integration/test_functions.py Functions.test_a_full_store_refuses_new_jobs",
         ),
     },

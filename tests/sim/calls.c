@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "model/store_ops.h"
+#include "model/store_schema.h"
 #include "parts.h"
 
 #define HALF 500000  /* millionths */
@@ -86,8 +87,8 @@ static uint64_t call_digest(const struct call *c)
 static bool dies_of(const struct call *c)
 {
     return c->answer.result == STORE_OK && strcmp(c->function, "suspect") == 0 &&
-           bytes_is(c->args[2], "begin") &&
-           poison_begun(c->process, c->args[0], c->answer.items[0]);
+           bytes_is(c->args[AT_SUSPECT_WHAT], "begin") &&
+           poison_begun(c->process, c->args[AT_SUSPECT_DIGEST], c->answer.items[0]);
 }
 
 static void hear_answer(struct call *c)
@@ -341,8 +342,8 @@ void process_call(struct process *p, const struct effect *effect)
         c->args[i] = effects_copy(&w->t->arena, effect->store.args[i]);
     c->at = grid_of_call(c->function, c->args, c->n);
     c->made = w->t->now;
-    if (strcmp(c->function, "suspect") == 0 && !bytes_is(c->args[2], "begin"))
-        checker_survived(w->checker, c->args[0], c->args[1]);
+    if (strcmp(c->function, "suspect") == 0 && !bytes_is(c->args[AT_SUSPECT_WHAT], "begin"))
+        checker_survived(w->checker, c->args[AT_SUSPECT_DIGEST], c->args[AT_SUSPECT_INCARNATION]);
     c->epoch = w->rollbacks;
     c->event.fire = on_call;
     c->event.lane = digest_number((uintptr_t)p, p->incarnation);

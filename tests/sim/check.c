@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "grid.h"
+#include "model/store_schema.h"
 
 #define EVERY 32     /* a job is compared in full after so many calls that change nothing in it */
 #define CROWD 50     /* from so many jobs on that applies to small ones, too */
@@ -420,16 +421,17 @@ static bool is_recorded_now(const struct checker *c, const struct token *token)
 
 /* Whether a result fits is a matter of bytes; only the last variant of the store functions has
  * little room. */
-static void note_too_large(struct checker *c, enum ops_code code, const struct bytes *record)
+static void note_too_large(struct checker *c, enum ops_code code, const struct bytes *report)
 {
     if (code == OPS_DATA_FULL) {
         timeline_note(c->t, FEATURE_DATA_FULL);
         require(c, c->budget == simstore_budgets[SIMSTORE_BUDGETS - 1],
-                "I1 no room for a result of %zu bytes", record[6].len);
+                "I1 no room for a result of %zu bytes", report[AT_REPORT_RESULT].len);
     }
-    if (code == OPS_RECORDED && bytes_is(record[8], "RESULT_TOO_LARGE")) {
+    if (code == OPS_RECORDED && bytes_is(report[AT_REPORT_ERROR_CLASS], "RESULT_TOO_LARGE")) {
         timeline_note(c->t, FEATURE_RESULT_TOO_LARGE);
-        require(c, bytes_is(record[0], "P"), "I12 a result that is too large is no failure");
+        require(c, bytes_is(report[AT_REPORT_KIND], "P"),
+                "I12 a result that is too large is no failure");
     }
 }
 
@@ -438,8 +440,9 @@ static void read_recorded(struct checker *c, const struct bytes *args, int n,
 {
     struct ops_reader r = ops_reader(answer);
 
-    for (int k = 1; k + 13 < n; k += 14) {
-        struct token *token = check_token_ever(c, args[k + 2]);
+    for (int k = AT_RECORD_VALUES; k + AT_REPORT_VALUES <= n; k += AT_REPORT_VALUES) {
+        const struct bytes *report = args + k;
+        struct token *token = check_token_ever(c, report[AT_REPORT_TOKEN]);
         struct ops_transition transition;
 
         if (ops_read_transition(&r, &c->scratch, &transition)) {
@@ -448,7 +451,7 @@ static void read_recorded(struct checker *c, const struct bytes *args, int n,
         }
         if (token)
             token->decided = true;
-        note_too_large(c, transition.code, args + k);
+        note_too_large(c, transition.code, report);
         if (transition.code == OPS_STALE) {
             timeline_note(c->t, FEATURE_REPLY_STALE);
             grid_met(c->t, FAULT_LATE, token && token->back ? AT(13) : AT(8));
@@ -459,12 +462,12 @@ static void read_recorded(struct checker *c, const struct bytes *args, int n,
                     "I3 ALREADY for a token that was never recorded");
         } else if (transition.code == OPS_RECORDED) {
             require(c, token, "I3 RECORDED for a token that was never minted");
-            c->recorded[c->n_recorded++] =
-                (struct recorded){.token = token,
-                                  .kind = (char)args[k].data[0],
-                                  .no_effect = bytes_is(args[k + 10], "N"),
-                                  .class = args[k + 8],
-                                  .retry_after = (int64_t)check_number(args[k + 9])};
+            c->recorded[c->n_recorded++] = (struct recorded){
+                .token = token,
+                .kind = (char)report[AT_REPORT_KIND].data[0],
+                .no_effect = bytes_is(report[AT_REPORT_EFFECT], "N"),
+                .class = report[AT_REPORT_ERROR_CLASS],
+                .retry_after = (int64_t)check_number(report[AT_REPORT_RETRY_AFTER])};
         }
     }
 }
@@ -480,8 +483,8 @@ static void called_record(struct checker *c, const struct bytes *args, int n,
                           const struct store_answer *answer)
 {
     read_recorded(c, args, n, answer);
-    for (int k = 1; k + 13 < n; k += 14) {
-        struct job *job = check_job_find(c, args[k + 1]);
+    for (int k = AT_RECORD_VALUES; k + AT_REPORT_VALUES <= n; k += AT_REPORT_VALUES) {
+        struct job *job = check_job_find(c, args[k + AT_REPORT_JOB_ID]);
 
         if (job)
             inspect(c, job);
@@ -491,9 +494,10 @@ static void called_record(struct checker *c, const struct bytes *args, int n,
 
 static void called_settle_owed(struct checker *c, const struct bytes *args, int n)
 {
-    for (int k = 0; k + 1 < n; k += 2) {
-        struct job *job = check_job_find(c, args[k]);
-        uint64_t seq = check_number(args[k + 1]);
+    for (int k = AT_SETTLE_OWED_VALUES; k + AT_NOTIFICATION_VALUES <= n;
+         k += AT_NOTIFICATION_VALUES) {
+        struct job *job = check_job_find(c, args[k + AT_NOTIFICATION_JOB_ID]);
+        uint64_t seq = check_number(args[k + AT_NOTIFICATION_SEQ]);
         struct ending *e = job ? check_ending_find(job->last, seq) : NULL;
 
         if (job && !e)
@@ -527,11 +531,11 @@ static void called_renew(struct checker *c, struct job *job, struct bytes text, 
 static void check_command(struct checker *c, struct job *job, const struct bytes *args,
                           struct bytes code)
 {
-    uint64_t if_seq = check_number(args[4]);
-    int64_t issued_at = (int64_t)check_number(args[3]);
+    uint64_t if_seq = check_number(args[AT_STEER_IF_SEQ]);
+    int64_t issued_at = (int64_t)check_number(args[AT_STEER_ISSUED_AT]);
     bool seen = if_seq == 0 || if_seq == job->seq, superseded = bytes_is(code, "SUPERSEDED");
-    bool turns =
-        bytes_is(args[1], "enable") || bytes_is(args[1], "disable") || bytes_is(args[1], "cancel");
+    struct bytes name = args[AT_STEER_COMMAND_NAME];
+    bool turns = bytes_is(name, "enable") || bytes_is(name, "disable") || bytes_is(name, "cancel");
 
     require(c, seen || !bytes_is(code, "DONE"),
             "I6 %s: carried out at seq %" PRIu64 ", not %" PRIu64, job->id, job->seq, if_seq);
@@ -549,17 +553,19 @@ static void check_command(struct checker *c, struct job *job, const struct bytes
 static void called_steer(struct checker *c, struct job *job, const struct bytes *args,
                          const struct store_answer *answer)
 {
-    if (!check_is_known(job, args[2]))
-        check_command(c, job, args, answer->items[0]);
+    struct bytes id = args[AT_STEER_COMMAND_ID], code = answer->items[AT_TRANSITION_CODE];
+
+    if (!check_is_known(job, id))
+        check_command(c, job, args, code);
     inspect(c, job);
-    if (check_is_known(job, args[2]))
+    if (check_is_known(job, id))
         timeline_note(c->t, FEATURE_COMMAND_TWICE);
-    if (bytes_is(answer->items[0], "SUPERSEDED"))
+    if (bytes_is(code, "SUPERSEDED"))
         timeline_note(c->t, FEATURE_COMMAND_SUPERSEDED);
-    if (bytes_is(answer->items[0], "WRONG_STATE"))
+    if (bytes_is(code, "WRONG_STATE"))
         timeline_note(c->t, FEATURE_COMMAND_REFUSED);
-    if (args[2].len > 0 && !bytes_is(answer->items[0], "MOVED") && !check_is_known(job, args[2]))
-        job->commands[job->n_commands++ % COMMANDS_KEPT] = effects_text(&c->t->arena, args[2]);
+    if (id.len > 0 && !bytes_is(code, "MOVED") && !check_is_known(job, id))
+        job->commands[job->n_commands++ % COMMANDS_KEPT] = effects_text(&c->t->arena, id);
 }
 
 static void inspect_partition(struct checker *c, uint32_t partition)
@@ -589,14 +595,14 @@ void checker_died(struct checker *c)
 static void called_submit(struct checker *c, struct job *job, const struct bytes *args,
                           struct bytes code)
 {
-    int64_t by = (int64_t)check_number(args[9]);
+    int64_t by = (int64_t)check_number(args[AT_SUBMIT_COMPLETE_BY]);
 
     if (bytes_is(code, "UNKNOWN_WORKFLOW"))
         job->refused = true;
     if (bytes_is(code, "CREATED"))
-        job->digest = effects_text(&c->t->arena, args[1]);
+        job->digest = effects_text(&c->t->arena, args[AT_SUBMIT_DIGEST]);
     if (bytes_is(code, "ALREADY"))
-        require(c, job->digest && bytes_is(args[1], job->digest),
+        require(c, job->digest && bytes_is(args[AT_SUBMIT_DIGEST], job->digest),
                 "I10 %s: another job under its id counts as the same", job->id);
     if (!bytes_is(code, "EXPIRED"))
         return;
@@ -620,18 +626,21 @@ static struct cause *cause_of(struct checker *c, struct job *job, const char *fu
         return &check_drive(c, job, args, n)->led_to;
     if (strcmp(function, "steer") != 0)
         return NULL;
-    order = check_order_of(c, job, args[2]);
-    order->decided |= !bytes_is(answer->items[0], "MOVED");
+    order = check_order_of(c, job, args[AT_STEER_COMMAND_ID]);
+    order->decided |= !bytes_is(answer->items[AT_TRANSITION_CODE], "MOVED");
     return &order->led_to;
 }
 
 /* Notes that a call found as many jobs as a supervisor takes at a time, and that there are more. */
 static void note_many(struct checker *c, bool expired, const struct store_answer *answer)
 {
-    if (expired && bytes_is(answer->items[2], "1") && check_number(answer->items[4]) >= DUE_MANY)
+    const struct bytes *items = answer->items;
+
+    if (expired && bytes_is(items[AT_EXPIRED_MORE], "1") &&
+        check_number(items[AT_EXPIRED_N_DUE]) >= DUE_MANY)
         timeline_note(c->t, FEATURE_MANY_DUE);
-    if (!expired && bytes_is(answer->items[1], "1") &&
-        check_number(answer->items[0]) >= FORGOTTEN_MANY)
+    if (!expired && bytes_is(items[AT_FORGOTTEN_MORE], "1") &&
+        check_number(items[AT_FORGOTTEN_JOBS]) >= FORGOTTEN_MANY)
         timeline_note(c->t, FEATURE_MANY_FORGOTTEN);
 }
 
@@ -639,7 +648,8 @@ void checker_called(struct checker *c, int64_t store_now, uint32_t partition, co
                     const struct bytes *args, int n, const struct store_answer *answer,
                     const char *by, const bool *heard)
 {
-    struct job *job = n > 0 ? check_job_find(c, args[0]) : NULL;
+    /* every function of one job has its id in the same place */
+    struct job *job = n > 0 ? check_job_find(c, args[AT_STEER_JOB_ID]) : NULL;
 
     if (c->violated)
         return;
@@ -660,24 +670,24 @@ void checker_called(struct checker *c, int64_t store_now, uint32_t partition, co
         return;
     else if (strcmp(function, "record") == 0)
         called_record(c, args, n, answer);
-    else if (strcmp(function, "renew") == 0 && bytes_is(answer->items[0], "RENEWED"))
-        called_renew(c, job, args[1], false);
+    else if (strcmp(function, "renew") == 0 && bytes_is(answer->items[AT_RENEWED_CODE], "RENEWED"))
+        called_renew(c, job, args[AT_RENEW_TOKEN], false);
     else if (strcmp(function, "taken") == 0 && bytes_is(answer->items[0], "TAKEN"))
-        called_renew(c, job, args[1], true);
+        called_renew(c, job, args[AT_TAKEN_TOKEN], true);
     else if (strcmp(function, "settle_owed") == 0)
         called_settle_owed(c, args, n);
     else if (strcmp(function, "expire") == 0 || strcmp(function, "sweep") == 0)
         inspect_partition(c, partition);
     else if (strcmp(function, "suspect") == 0)
         check_suspect(c, partition, args, answer);
-    else if (strcmp(function, "forget") == 0 && !bytes_is(answer->items[0], "0"))
+    else if (strcmp(function, "forget") == 0 && !bytes_is(answer->items[AT_FORGOTTEN_JOBS], "0"))
         inspect_forgotten(c, partition);
     else if (job && strcmp(function, "steer") == 0 && job->created)
         called_steer(c, job, args, answer);
     else if (job)
         inspect(c, job);
     if (job && strcmp(function, "submit") == 0 && answer->n > 0)
-        called_submit(c, job, args, answer->items[0]);
+        called_submit(c, job, args, answer->items[AT_TRANSITION_CODE]);
 }
 
 /* ---- at rest ---- */

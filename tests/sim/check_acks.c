@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "model/store_schema.h"
 #include "scheduler/scheduler.h"
 
 /* ---- causes ---- */
@@ -35,11 +36,11 @@ struct drive *check_drive(struct checker *c, struct job *job, const struct bytes
     drive->older = job->drives;
     drive->at = c->t->now;
     drive->heard = c->heard;
-    drive->by = effects_text(&c->t->arena, args[2]);
-    drive->n_steps = (uint32_t)n - 4;
+    drive->by = effects_text(&c->t->arena, args[AT_DRIVE_BY]);
+    drive->n_steps = (uint32_t)(n - AT_DRIVE_VALUES);
     drive->steps = timeline_alloc(c->t, drive->n_steps * sizeof(*drive->steps));
     for (uint32_t k = 0; k < drive->n_steps; k++)
-        drive->steps[k] = (uint32_t)check_number(args[4 + k]);
+        drive->steps[k] = (uint32_t)check_number(args[AT_DRIVE_STEP + k]);
     job->drives = drive;
     return drive;
 }

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "model/store_schema.h"
 #include "scheduler/scheduler.h"
 
 /* ---- poison messages ---- */
@@ -61,16 +62,16 @@ static uint32_t lost_incarnations(struct checker *c, struct bytes digest, struct
 void check_suspect(struct checker *c, uint32_t partition, const struct bytes *args,
                    const struct store_answer *answer)
 {
-    struct bytes digest = args[0];
+    struct bytes digest = args[AT_SUSPECT_DIGEST];
     struct bad_message *bad;
 
-    if (!bytes_is(args[2], "begin") || check_number(answer->items[0]) < 3 ||
+    if (!bytes_is(args[AT_SUSPECT_WHAT], "begin") || check_number(answer->items[0]) < 3 ||
         !simstore_hash(c->store, partition, "suspects"))
         return;
     require(c,
             lost_incarnations(c, digest,
                               simstore_field(c->store, effects_text(&c->scratch, digest)),
-                              args[1]) <= c->killed,
+                              args[AT_SUSPECT_INCARNATION]) <= c->killed,
             "given up, and no scheduler has died of it");
     HASH_FIND(hh, c->bad_messages, digest.data, digest.len, bad);
     if (bad)

@@ -21,9 +21,11 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FUNCTIONS = "common/store/drover.lua"
+STORE = "common/store/"  # where the parts of the library are
 
 sys.path.insert(0, str(ROOT / "tests/mutants"))
+sys.path.insert(0, str(ROOT / STORE))
+import library  # noqa: E402
 import rules  # noqa: E402
 
 ONE = "--schedulers 1 --agents 1 --supervisors 1"  # of each; two if nothing is said
@@ -142,12 +144,12 @@ class Explorer:
         file, old, new, *_ = next(
             of_rule[mutant] for of_rule in rules.RULES.values() if mutant in of_rule
         )
-        text = (ROOT / file).read_text()
+        text, part = (ROOT / file).read_text(), file.removeprefix(STORE)
         with tempfile.NamedTemporaryFile("w", suffix=".lua") as functions:
-            functions.write(text.replace(old, new))
+            functions.write(library.join({part: text.replace(old, new)}))
             functions.flush()
             code, output = self.explore(world, "--functions", functions.name)
-        planted = file == FUNCTIONS and text.count(old) == 1
+        planted = part in library.PARTS and text.count(old) == 1
         self.report(
             planted and code == 1,
             f"finds: {mutant}, {world}",
@@ -156,7 +158,7 @@ class Explorer:
 
     def key(self, world):
         """Of this world in this build."""
-        parts = [self.program.read_bytes(), (ROOT / FUNCTIONS).read_bytes(), world.encode()]
+        parts = [self.program.read_bytes(), library.join().encode(), world.encode()]
         return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 

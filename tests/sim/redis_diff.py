@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs test_redis_diff against a private Redis.
 
-    redis_diff.py TEST_REDIS_DIFF DROVER_LUA [FIRST LAST]
+    redis_diff.py TEST_REDIS_DIFF LIBRARY [FIRST LAST]
 
 The store functions get a clock that the test sets: their now_ms() reads a key.
 """
@@ -15,11 +15,11 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import servers  # noqa: E402
 
-CLOCK = """  local t = call('TIME')
-  return tonumber(t[1]) * 1000 + floor(tonumber(t[2]) / 1000)
+CLOCK = """  local seconds, micros = unpack(call('TIME'))
+  return tonumber(seconds) * 1000 + floor(tonumber(micros) / 1000)
 """
-TEST_CLOCK = """  local t = call('GET', 'clock')
-  return tonumber(t)
+TEST_CLOCK = """  local clock = call('GET', 'clock')
+  return tonumber(clock)
 """  # as many lines as before: lines that run are counted
 
 

@@ -16,6 +16,7 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "model/store_ops.h"
+#include "model/store_schema.h"
 #include "model/wire.h"
 #include "scheduler/scheduler.h"
 #include "store.h"
@@ -51,7 +52,8 @@ static void call(struct world *w, const struct effect *e)
     struct store_answer answer;
     bool submits = strcmp(e->store.function, "submit") == 0;
 
-    w->dying = w->dying || (submits && w->poison && bytes_is(e->store.args[0], w->poison));
+    w->dying =
+        w->dying || (submits && w->poison && bytes_is(e->store.args[AT_SUBMIT_JOB_ID], w->poison));
     if (w->dying || (submits && w->deaf))
         return;
     simstore_call(w->store, STORE_EPOCH + w->now, false, e->store.partition, e->store.function,

@@ -13,10 +13,8 @@
 #include <cmocka.h>
 
 #include "model/listing.h"
+#include "model/store_schema.h"
 #include "model/wire.h"
-
-#define JOB_FIELDS 35 /* of an answer */
-#define CREATED 11
 
 struct world {
     Drover__V1__ListJobs query;
@@ -66,28 +64,29 @@ static void expect_call(struct world *w, const char *said)
  * has scanned as far as @last, such as "8.a"; @more: it has more jobs. */
 static int found(struct world *w, const char *jobs, const char *last, bool more)
 {
-    struct bytes items[6 + 8 * (1 + JOB_FIELDS)] = {0};
+    struct bytes items[AT_JOB_LIST_VALUES + 8 * AT_LISTED_JOB_VALUES] = {0};
     char *text = effects_text(&w->fx, bytes_str(jobs)), *save = NULL;
     char *at = effects_text(&w->fx, bytes_str(last)), *id = strchr(at, '.');
     uint32_t n = 0;
-    struct bytes *job = items + 6;
+    struct bytes *job = items + AT_JOB_LIST_VALUES;
     struct store_answer answer = {.items = items};
     struct ops_reader r;
 
     for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
         char *dot = strchr(word, '.');
 
-        job[0] = bytes_str(dot + 1);
-        job[1 + CREATED] = bytes_of(word, (size_t)(dot - word));
-        job += 1 + JOB_FIELDS;
+        job[AT_LISTED_JOB_JOB_ID] = bytes_str(dot + 1);
+        job[AT_LISTED_JOB_JOB_FIELDS + AT_JOB_FIELDS_CREATED] =
+            bytes_of(word, (size_t)(dot - word));
+        job += AT_LISTED_JOB_VALUES;
         n++;
     }
-    items[0] = bytes_str("FOUND");
-    items[1] = bytes_str("99");
-    items[2] = bytes_str(more ? "1" : "0");
-    items[3] = id ? bytes_of(at, (size_t)(id - at)) : bytes_str(at);
-    items[4] = bytes_str(id ? id + 1 : "");
-    items[5] = bytes_str(effects_printf(&w->fx, "%u", (unsigned)n));
+    items[AT_JOB_LIST_CODE] = bytes_str("FOUND");
+    items[AT_JOB_LIST_NOW] = bytes_str("99");
+    items[AT_JOB_LIST_MORE] = bytes_str(more ? "1" : "0");
+    items[AT_JOB_LIST_LAST] = id ? bytes_of(at, (size_t)(id - at)) : bytes_str(at);
+    items[AT_JOB_LIST_LAST_ID] = bytes_str(id ? id + 1 : "");
+    items[AT_JOB_LIST_N] = bytes_str(effects_printf(&w->fx, "%u", (unsigned)n));
     answer.n = (uint32_t)(job - items);
     r = ops_reader(&answer);
     return listing_take(w->listing, &w->fx, &r);

@@ -32,6 +32,7 @@
 #include "model/migration.h"
 #include "model/status.h"
 #include "model/store_ops.h"
+#include "model/store_schema.h"
 #include "model/trace.h"
 #include "model/wire.h"
 #include "model/wire_unpack.h"
@@ -867,8 +868,12 @@ static int trace_recorded(struct ops_reader *r, struct effects *fx, const struct
                           struct result *out)
 {
     struct store_answer answer = {.items = r->items, .n = r->left};
-    struct bytes args[12] = {bytes_str("s"), bytes_str("A"), bytes_str("j"), bytes_str("1.2")};
+    struct bytes args[AT_RECORD_VALUES + AT_REPORT_VALUES] = {[AT_RECORD_BY] = bytes_str("s")};
+    struct bytes *report = args + AT_RECORD_VALUES;
 
+    report[AT_REPORT_KIND] = bytes_str("A");
+    report[AT_REPORT_JOB_ID] = bytes_str("j");
+    report[AT_REPORT_TOKEN] = bytes_str("1.2");
     trace_call("record", args, array_size(args), &answer, tell, out);
     return 0;
 }
