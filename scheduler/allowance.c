@@ -8,7 +8,7 @@
  * A user has one bucket for Submits and Controls. A message costs one unit, and one more for each
  * 4 KiB of it. Each store call for a Control costs one, one more for each hundred items of its
  * answer, and one for each 4 KiB of it. The user has another bucket for definitions, which the
- * store keeps for an hour (UNUSED_DEFINITION in drover.lua) whether or not a job uses them: one
+ * store keeps for an hour (UNUSED_DEFINITION in forget.lua) whether or not a job uses them: one
  * unit for each KiB that is stored.
  *
  * The agents of an actor have one bucket for replies. A reply costs one unit, which is given back

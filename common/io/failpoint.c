@@ -33,7 +33,8 @@
 
 /* ---- the points ---- */
 
-/* The store functions that roles call; tests/lint/failpoints.py compares them with drover.lua. */
+/* The store functions that roles call; tests/lint/failpoints.py compares them with those that
+ * common/store/registration.lua registers. */
 static const char *const FUNCTIONS[] = {
     "define",  "drive",  "expire", "forget",      "inspect", "lead",        "look",
     "mark",    "record", "renew",  "settle_owed", "steer",   "step_events", "submit",

@@ -2,8 +2,7 @@
 /*
  * Status: turns what the store has of a job and its steps into JobStatus and StepStatus messages
  *
- * See model/status.h; the letters of a step's record are explained at the head of its section in
- * common/store/drover.lua.
+ * See model/status.h; the letters of a step's record are explained in common/store/job.lua.
  */
 #include "model/status.h"
 
@@ -120,7 +119,7 @@ static void set_terms(Drover__V1__StepStatus *m, const struct workflow_dispatch 
 }
 
 /* A timer of a direction that the job has left is void, also before the walk has reached the step.
- * The same rule is record_of() in drover.lua. */
+ * The same rule is record_of() in dispatch.lua. */
 static void drop_timer(struct ops_step_record *r, uint32_t since)
 {
     if (r->since < since && r->state != 'R') {

@@ -16,7 +16,7 @@
 #include "model/migration.h"
 #include "model/store_schema.h"
 
-#define CHUNK 500 /* numbers in one piece of a list of dependents; CHUNK of drover.lua */
+#define CHUNK 500 /* numbers in one piece of a list of dependents; CHUNK of head.lua */
 
 /* ---- arguments ---- */
 
@@ -109,7 +109,7 @@ static char recourse_letter(Drover__V1__Recourse recourse)
     }
 }
 
-/* The text that TERMS of drover.lua reads. */
+/* The text that TERMS of definitions.lua reads. */
 static const char *terms(struct effects *fx, const struct workflow_dispatch *d)
 {
     const struct policy *p = &d->policy;
@@ -126,7 +126,7 @@ static const char *terms(struct effects *fx, const struct workflow_dispatch *d)
                           (int)non_retryable.len, non_retryable.data);
 }
 
-/* The line that STEP_LINE of drover.lua reads. */
+/* The line that STEP_LINE of definitions.lua reads. */
 static const char *step_line(struct effects *fx, const struct workflow_step *step)
 {
     struct bytes take = numbers(fx, step->take, step->n_take);

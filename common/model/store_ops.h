@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Store operations: the C side of the store functions, common/store/drover.lua
+ * Store operations: the C side of the store functions in common/store
  *
  * ops_<function>() appends one EFFECT_STORE to @fx, with the arguments of the store function of
  * that name. @id: of the effect, under which the answer comes back; @partition: of the job. Texts
@@ -26,7 +26,7 @@
 #include "model/effect.h"
 #include "model/workflow.h"
 
-/* Steps that one call touches at most; BUDGET of drover.lua. */
+/* Steps that one call touches at most; BUDGET of head.lua. */
 #define OPS_BUDGET 250
 
 /* The code of an answer. A code that this build does not know is OPS_BAD. */
@@ -263,7 +263,7 @@ struct ops_about {
 int64_t ops_token_step(struct bytes token);
 
 /* Return: the form of a token that logs and people see: the step and a digest, with which no reply
- * is possible. token_id() of drover.lua makes the same. */
+ * is possible. token_id() of dispatch.lua makes the same. */
 const char *ops_token_id(struct effects *fx, const char *token);
 
 /* Describes the arguments of a call. @i: of the reports of a record, or of the notifications of a
@@ -439,7 +439,7 @@ int ops_read_definition(struct ops_reader *r, struct bytes *out);
 void *ops_unpack(const ProtobufCMessageDescriptor *descriptor, struct bytes encoded);
 Drover__V1__Payload *ops_payload(struct bytes encoded);
 
-/* The record of a step; drover.lua and docs/ARCHITECTURE.md (The store) explain it. */
+/* The record of a step; job.lua and docs/ARCHITECTURE.md (The store) explain it. */
 struct ops_step_record {
     char current; /* A, D, U; while in flight: what it was before */
     char asked;   /* A, D: by the last dispatch */

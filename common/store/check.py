@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the parts of the library agree with schema.txt."""
+"""Checks that the parts of the library agree with schema.txt, and with the list in head.lua."""
 
 import re
 
@@ -8,6 +8,7 @@ import schema
 
 FUNCTION = re.compile(r"((?:^--.*\n)*)^function functions\.(\w+)\(([^)]*)\)", re.MULTILINE)
 COMMAND = re.compile(r"^function commands\.(\w+)\(job, command, ([^)]*)\)", re.MULTILINE)
+PART = re.compile(r"^-- ([\w.]+\.(?:lua|txt)): .*\n(?:local ([\w,\s]+?)\n\n)?", re.MULTILINE)
 BY_WORD = {function.word: function for function in schema.functions.values()}
 
 
@@ -49,10 +50,35 @@ def of_loops(text):
             yield f"the variables of each.{name} should be {', '.join(wanted)}; or {name}"
 
 
+def names_of(head):
+    """Returns part -> the names that it gives to other parts, in the order of joining."""
+    return {part: names(given) for part, given in PART.findall(head + "\n")}
+
+
+def gives(text, name):
+    """Returns whether a part defines this name for other parts."""
+    return re.search(rf"^function {name}\(|^{name} = ", text, re.MULTILINE)
+
+
+def of_parts(texts):
+    """A part must give the names that the head lists below it, and no name of another part."""
+    head = next(iter(texts))
+    listed = names_of(texts[head])
+    for part, own in listed.items():
+        for name in own:
+            if not gives(texts[part], name):
+                yield part, f"{name} is missing, which {head} lists as given"
+            for other in texts:
+                if other not in (head, part) and gives(texts[other], name):
+                    yield other, f"{name} belongs to {part}"
+
+
 def complaints(texts):
-    """Yields what is wrong with the parts. texts: part -> text."""
+    """Yields (part, what is wrong). texts: part -> text; the head comes first."""
     for part, text in texts.items():
         for check in (of_functions, of_commands, of_loops):
-            yield from (f"{part}: {wrong}" for wrong in check(text))
+            yield from ((part, wrong) for wrong in check(text))
+    yield from of_parts(texts)
     defined = {name for text in texts.values() for _, name, _ in FUNCTION.findall(text)}
-    yield from (f"no part has functions.{name}" for name in BY_WORD if name not in defined)
+    missing = [name for name in BY_WORD if name not in defined]
+    yield from (("schema.txt", f"no part has functions.{name}") for name in missing)

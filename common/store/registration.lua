@@ -1,7 +1,39 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Registers the store functions with Redis. `calls` is made of schema.txt: it hands each function
--- its arguments. Functions without allow-oom are refused once Redis has no memory left.
+-- The dry run, the build, and the registration with Redis. `calls` is made of schema.txt: it hands
+-- each function its arguments. Functions without allow-oom are refused once Redis has no memory
+-- left.
+
+local reads = {EXISTS = true, GET = true, HGET = true, HMGET = true, TIME = true, ZCARD = true,
+  ZCOUNT = true, ZRANGE = true, ZRANGEBYSCORE = true, ZRANK = true, ZSCORE = true}
+
+-- look -> answer...
+-- The dry run: answers what the function `name` would: expire, sweep or forget. It changes nothing.
+-- The function runs as it is, but its calls of Redis that do not read are not made, and get 0 or 1
+-- for an answer. Besides, Redis refuses any write of this function, which is registered without
+-- writes.
+function functions.look(p, name, list, first)
+  local real = call
+  call = function(command, ...)
+    if reads[command] then
+      return real(command, ...)
+    end
+    return command == 'HINCRBY' and 1 or 0
+  end
+  local dry = {expire = functions.expire, sweep = functions.sweep, forget = functions.forget}
+  local good, answer = pcall(dry[name], p, unpack(list, first))
+  call = real
+  if not good then
+    error(answer, 0)
+  end
+  return answer
+end
+
+-- version -> build
+-- The build of this library.
+function functions.version(p)
+  return int(BUILD)
+end
 
 local function register(name, flags)
   redis.register_function{function_name = 'drover1_' .. name, callback = calls[name], flags = flags}

@@ -5,7 +5,7 @@ that are named after them
 
     pattern_page.py check [ROOT]
 
-*Lua* stands for the file of the store functions.
+*Lua* stands for the library of the store functions.
 """
 
 import pathlib
@@ -13,7 +13,7 @@ import re
 import sys
 
 PAGE = "docs/PATTERN.md"
-LUA = "common/store/drover.lua"
+LUA = "common/store"  # the parts of the library
 NAME = re.compile(r"\bLua\b|`([^`]+)`")
 
 
@@ -22,6 +22,12 @@ def defines(text, name):
     name = re.escape(name)
     lua = rf"^ *(?:local )?function {name}\(|^{name} = function"
     return re.search(rf"{lua}|^[^\s#].*\b{name}\([^;]*$", text, re.MULTILINE)
+
+
+def texts(place):
+    """Returns the texts in which a name after this place may be defined."""
+    files = [place] if place.is_file() else place.glob("*.lua")
+    return [path.read_text(encoding="utf-8") for path in files]
 
 
 def problems(root, page):
@@ -35,9 +41,9 @@ def problems(root, page):
                 place = root / word
                 if not place.exists():
                     yield f"{word} does not exist"
-            elif not place or not place.is_file():
+            elif not place or not texts(place):
                 yield f"{word} follows no file"
-            elif not defines(place.read_text(encoding="utf-8"), word[:-2]):
+            elif not any(defines(text, word[:-2]) for text in texts(place)):
                 yield f"{place.relative_to(root)} has no {word}"
     if not found:
         yield "its tables name no code"

@@ -3,7 +3,7 @@
 owner
 
 @store: partition -> key in it -> a hash as a dict, a zset as {member: score}, a list's length, a
-string. The head of drover.lua describes keys and fields.
+string. common/store/head.lua describes keys and fields.
 """
 
 import re

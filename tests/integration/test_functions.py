@@ -25,8 +25,8 @@ SIMULATED = os.environ.get("DROVER_SIMULATED")
 KEYS = "drover:{p0}:"
 NONCES = [f"{n:016x}" for n in range(1, 10)]
 JOB = "one"
-# The terms of a step, in the order of terms() in drover.lua: a lease, one attempt and one expiry,
-# then the step is parked for good.
+# The terms of a step, in the order of terms() in definitions.lua: a lease, one attempt and one
+# expiry, then the step is parked for good.
 HEARTBEATS = "3600000 0 300 1 1 1 1 1 0 -1 PP|"
 SHORT = "1 1 0 1 1 1 1 1 0 -1 PP|"
 LONG = "60000 60000 0 1 1 1 1 1 0 -1 PP|"

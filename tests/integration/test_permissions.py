@@ -190,7 +190,7 @@ def used_by(code, names):
         code,
         re.MULTILINE,
     )
-    words = set(re.findall(r"\w+(?:\.\w+)?", code)) - set(re.findall(r"\w+", str(own)))
+    words = set(re.findall(r"\b\w+(?:\.\w+)?\b(?! = )", code)) - set(re.findall(r"\w+", str(own)))
     tables = tuple(f"{name}." for name in re.findall(r"(\w+)\[", code))
     return {name for name in names if name in words or name.startswith(tables)}
 

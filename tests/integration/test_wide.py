@@ -16,7 +16,7 @@ import servers
 import tap
 import wire
 
-BUDGET = 250  # steps that one call may touch: BUDGET in common/store/drover.lua
+BUDGET = 250  # steps that one call may touch: BUDGET in common/store/head.lua
 # the most commands of one call: unsent, which a slow machine needs, gives three for each step
 COMMANDS = 4 * BUDGET
 WORDS = 16 * BUDGET  # words in these commands

@@ -11,7 +11,7 @@ import sys
 MOST = 100
 TOPS = ("agent", "bench", "cli", "common", "demo", "deploy", "examples", "scheduler", "supervisor",
         "tests")
-ENDINGS = {".c", ".h", ".py", ".sh"}
+ENDINGS = {".c", ".h", ".lua", ".py", ".sh"}
 
 
 def sources(root):

@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ import spdx
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "common" / "store"))
 
 import library
-import schema
+import scopes
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 
@@ -205,46 +206,72 @@ class Circles(unittest.TestCase):
 class Library(unittest.TestCase):
     """The parts of the library must agree with schema.txt."""
 
-    def refuses(self, part, old, new, said):
+    def refuses(self, part, old, new, *said, place=None):
+        """Changes a part. said: the complaints about it. place: the file that they name, if it is
+        not the part."""
         text = (library.FOLDER / part).read_text(encoding="utf-8")
         self.assertEqual(1, text.count(old), old)
         with self.assertRaises(library.Wrong) as wrong:
             library.join({part: text.replace(old, new)})
-        self.assertEqual(f"{part}: {said}", str(wrong.exception))
+        place = re.escape(f"common/store/{place or part}:")
+        lines = str(wrong.exception).splitlines()
+        self.assertEqual(set(said), {re.sub(rf"^{place}(\d+:)? ", "", line) for line in lines})
 
     def test_functions(self):
-        part = "drover.lua"
-        self.refuses(part, "functions.taken(p, job_id, token)", "functions.taken(p, token, job_id)",
+        self.refuses("renew.lua", "taken(p, job_id, token)", "taken(p, token, job_id)",
                      "functions.taken should have the parameters p, job_id, token")
-        self.refuses(
-            part, "functions.mark(p, run, nonce, list, first)",
-            "functions.mark(p, run, nonce, ...)",
-            "functions.mark should have the parameters p, run, nonce, list, first",
-        )
-        self.refuses(part, "-- taken -> code\n", "-- taken -> <transition>\n",
+        self.refuses("processes.lua", "lead(p, supervisor, lease)", "lead(p, ...)",
+                     "functions.lead should have the parameters p, supervisor, lease",
+                     "supervisor is not declared", "lease is not declared")
+        self.refuses("renew.lua", "-- taken -> code\n", "-- taken -> <transition>\n",
                      'the comment of functions.taken should begin with "-- taken -> code"')
+        self.refuses("registration.lua", "function functions.version(p)",
+                     "local function version(p)", "no part has functions.version",
+                     place="schema.txt")
 
     def test_commands(self):
-        self.refuses(
-            "drover.lua", "commands.resolve(job, command, step, state, result)",
-            "commands.resolve(job, command, state, step, result)",
-            "commands.resolve should have the parameters job, command, step, state, result",
-        )
+        self.refuses("commands.lua", "commands.resolve(job, command, step, state, result)",
+                     "commands.resolve(job, command, state, step, result)",
+                     "commands.resolve should have the parameters "
+                     "job, command, step, state, result")
 
     def test_loops(self):
-        loop = "for _, job_id, seq in each.notification(list, first) do"
-        self.refuses("drover.lua", loop, loop.replace("job_id, seq", "seq, job_id"),
+        part, loop = "notifications.lua", "for _, job_id, seq in each.notification(list, first) do"
+        self.refuses(part, loop, loop.replace("job_id, seq", "seq, job_id"),
                      "the variables of each.notification should be job_id, seq; or notification")
         self.refuses(
-            "drover.lua", loop, loop.replace("first) do", "1) do"),
+            part, loop, loop.replace("first) do", "1) do"), "each is not declared",
             "a loop over repeated arguments is to be: for _, … in each.<list>(list, first) do",
         )
 
-    def test_functions_without_a_part(self):
-        with self.assertRaises(library.Wrong) as wrong:
-            library.join({"drover.lua": ""})
-        self.assertEqual({f"no part has functions.{f.word}" for f in schema.functions.values()},
-                         set(str(wrong.exception).splitlines()))
+    def test_names(self):
+        """A part must give the names that the head lists below it, and no name of another part."""
+        self.refuses("save.lua", "function save(job, by)", "local function save(job, by)",
+                     "save is missing, which head.lua lists as given")
+        self.refuses("clock.lua", "function lease_end(", "function save(",
+                     "save belongs to save.lua",
+                     "lease_end is missing, which head.lua lists as given")
+        self.refuses("clock.lua", "local clock = read_clock(p)\n  local seen",
+                     "local clock = read(p)\n  local seen", "read is not declared")
+
+    def test_what_lua_allows(self):
+        part, begin = "registration.lua", "local function register("
+        n_locals = self.locals_of(part) + 200
+        self.refuses(part, begin, "local a\n" * 200 + begin,
+                     f"there are {n_locals} locals here; Lua allows 200")
+        part, begin = "clock.lua", "function lease_end(clock, till, given)\n"
+        names = ", ".join(f"n{k}" for k in range(200))
+        self.refuses(part, begin, f"{begin}  local {names}\n",
+                     "this function has 203 locals; Lua allows 200")
+        uses = "".join(f"  n{k}()\n" for k in range(61))
+        outer = f"local function f({names})\nreturn function()\n{uses}end end\n"
+        self.refuses(part, begin, outer + begin, "this function has 61 upvalues; Lua allows 60")
+        self.refuses(part, begin, f"{begin}  x = = 1\n", "= stands where it cannot")
+
+    def locals_of(self, part):
+        """Returns the number of locals in the block of a part and before it."""
+        texts = [(library.FOLDER / name).read_text("utf-8") for name in (library.HEAD, part)]
+        return sum(scopes.Program("--" + text[2:]).function.most for text in texts)
 
     def test_places(self):
         text = library.join()

@@ -8,8 +8,11 @@ which occurs in it once; the new text; and the test that must catch the mutant, 
     tests/integration/test_x.py Class.test    a case with real servers, and daemons with the mutant
 """
 
-FUNCTIONS = "common/store/drover.lua"
-REGISTRATION = "common/store/registration.lua"
+
+def lua(part):
+    """The file of a part of the store functions."""
+    return f"common/store/{part}.lua"
+
 
 AGENT = "tests/unit/test_agent"
 SCHEDULER = "tests/sim/test_scheduler"
@@ -37,67 +40,67 @@ FUNCTIONS_TEST = "tests/integration/test_functions.py Functions."
 RULES = {
     "The person who has to act gets an alert, and finds the job in a list": {
         "a job fails without an alert in the outbox": (
-            FUNCTIONS,
+            lua("outcome"),
             "    add_history(job, 'attention', outcome)\n    add_alert(",
             "    add_history(job, 'attention', outcome)\n    alert(",
             FUNCTIONS_TEST + "test_attention_for_a_failed_job",
         ),
         "an ordinary compensation raises an alert": (
-            FUNCTIONS,
+            lua("outcome"),
             "'^%u %d+ ([01]) ') ~= '1'",
             "'^%u %d+ ([01]) ') ~= '2'",
             FUNCTIONS_TEST + "test_outcomes_that_need_a_person",
         ),
         "a later failure in the same direction counts as the decisive one": (
-            FUNCTIONS,
+            lua("outcome"),
             "  if (asked == 'A' and forward or asked == 'D' and back) ~= '' then",
             "  if false then",
             FUNCTIONS_TEST + "test_deciding_failure",
         ),
         "a job that goes on keeps its failure": (
-            FUNCTIONS,
+            lua("transitions"),
             "  if cause ~= 'FAILURE' then\n    deciding.reset(",
             "  if cause == 'KILLED' then\n    deciding.reset(",
             FUNCTIONS_TEST + "test_deciding_failure_is_reset_by_another_try",
         ),
         "a parked step puts its job on no list": (
-            FUNCTIONS,
+            lua("save"),
             "  return job.parked > 0 and 'parked' or waits",
             "  return waits",
             FUNCTIONS_TEST + "test_a_parked_step_needs_a_person",
         ),
         "a step that has succeeded still counts as parked": (
-            FUNCTIONS,
+            lua("transitions"),
             "function reach_desired(job, i)\n  remove_parked(job, i)",
             "function reach_desired(job, i)",
             FUNCTIONS_TEST + "test_attention_lasts_until_success",
         ),
         "a job that was acknowledged once stays so": (
-            FUNCTIONS,
+            lua("outcome"),
             "  if job.acknowledged then\n    set(job, 'acknowledged', '')",
             "  if false then\n    set(job, 'acknowledged', '')",
             FUNCTIONS_TEST + "test_a_parked_step_needs_a_person",
         ),
         "a Retry of an undo hides why the job goes back": (
-            FUNCTIONS,
+            lua("outcome"),
             "  set_decisions(job, not all and job.desired == 'D' and forward or '', '')",
             "  set_decisions(job, '', '')",
             FUNCTIONS_TEST + "test_deciding_failure_outlasts_a_failed_undo",
         ),
         "a late notification gives the failure of a later turn": (
-            FUNCTIONS,
-            "'earlier', 'w' .. seq, 'v' .. seq))",
-            "'earlier', 'failure', 'failure'))",
+            lua("inspect"),
+            "    'w' .. seq, 'v' .. seq))",
+            "    'failure', 'failure'))",
             FUNCTIONS_TEST + "test_notification_has_the_deciding_failure",
         ),
         "the first parked step is named for ever": (
-            FUNCTIONS,
+            lua("save"),
             "    if kind ~= '' and job.trouble then",
             "    if false then",
             FUNCTIONS_TEST + "test_attention_names_the_last_parked_step",
         ),
         "a step that an older build has parked puts its job on no list": (
-            FUNCTIONS,
+            lua("sweep"),
             "      if rec.state == 'P' and add_parked(job, i) then",
             "      if false then",
             FUNCTIONS_TEST + "test_attention_for_a_step_parked_by_an_earlier_build",
@@ -109,45 +112,45 @@ RULES = {
             WATCH + " test_waiting_alerts_are_sent_at_the_end",
         ),
         "a forgotten job stays on the list": (
-            FUNCTIONS,
+            lua("forget"),
             "    call('ZREM', p .. 'needs', id)\n    call('ZREM', p .. 'needs:' .. needs, id)",
             "    call('ZREM', p .. 'needs:' .. needs, id)",
             FUNCTIONS_TEST + "test_attention_for_a_failed_job",
         ),
         "a job that is paused past its deadline is on no list": (
-            FUNCTIONS,
+            lua("save"),
             "  local waits = job.hold == 'deadline' or job.hold ~= '' and deadline.has_passed(job)",
             "  local waits = job.hold == 'deadline'",
             FUNCTIONS_TEST + "test_deadline_of_a_paused_job",
         ),
         "a job resumed past its deadline is listed for it when it is paused again": (
-            FUNCTIONS,
+            lua("commands"),
             "  if deadline.has_passed(job) then\n    deadline.mark_passed(job, job.since - 1)\n"
             "  end\n",
             "",
             FUNCTIONS_TEST + "test_deadline_of_a_paused_job",
         ),
         "a deadline hides why a step is parked": (
-            FUNCTIONS,
+            lua("drive"),
             "      put_on_hold(job, 'deadline', '-')\n",
             "      put_on_hold(job, 'deadline', '-')\n      job.trouble = '- - DEADLINE'\n",
             FUNCTIONS_TEST + "test_attention_for_a_parked_step_outlasts_the_deadline",
         ),
         "dead letters of other processes raise no alert": (
-            FUNCTIONS,
+            lua("notifications"),
             "    count = since > 0 and max(seen - known - unseen, 0) or 0\n",
             "    count = 0\n",
             WATCH + " test_dead_letters_of_others",
         ),
         "an alert about dead letters does not wait until another scheduler can claim them": (
-            FUNCTIONS,
+            lua("notifications"),
             "  elseif grown > 0 and (since <= 0 or now - since >= CAUSE_CLAIMED) then\n"
             "    count = since > 0 and max(seen",
             "  elseif grown > 0 then\n    count = since > 0 and max(there",
             FUNCTIONS_TEST + "test_dead_letters_of_others",
         ),
         "a dead letter that never arrives hides another one": (
-            FUNCTIONS,
+            lua("notifications"),
             "    if since < 0 and now + since >= CAUSE_CLAIMED then -- they",
             "    if false then -- they",
             FUNCTIONS_TEST + "test_dead_letters_of_others",
@@ -159,7 +162,7 @@ RULES = {
             WATCH + " test_dead_letters_of_its_own",
         ),
         "the history of an expiry does not name the agent": (
-            FUNCTIONS,
+            lua("expire"),
             "i, rec.attempt, token_id(i, rec.token), agent)",
             "i, rec.attempt, token_id(i, rec.token))",
             FUNCTIONS_TEST + "test_agent_of_an_expiry",
@@ -186,7 +189,7 @@ RULES = {
     },
     "A deadline bounds the requests and leases of forward work": {
         "a lease lasts beyond the deadline": (
-            FUNCTIONS,
+            lua("dispatch"),
             "    wait, lease = min(wait, left), min(lease, left)\n",
             "    wait, lease = min(wait, left), lease\n",
         ),
@@ -196,42 +199,42 @@ RULES = {
             "",
         ),
         "a request that is sent again waits beyond the deadline": (
-            FUNCTIONS,
+            lua("dispatch"),
             "  return min(rec.till - job.now - min(lease, left), left)",
             "  return rec.till - job.now - min(lease, max(left, 0))",
             FUNCTIONS_TEST + "test_nothing_is_sent_past_the_deadline",
         ),
         "a change whose undo fails for good waits for ever": (
-            FUNCTIONS,
+            lua("transitions"),
             "    if change.waits_for(job, i) then",
             "    if false then",
             FUNCTIONS_TEST + "test_change_whose_undo_fails_for_good",
         ),
         "a wait that is over before the deadline counts as a rejection": (
-            FUNCTIONS,
+            lua("record"),
             "    return rec.till - t.lock - job.now > WAIT_SLACK\n",
             "    return wait_left(job, i, rec) > WAIT_SLACK\n",
             FUNCTIONS_TEST + "test_expired_request_before_the_deadline",
         ),
         "a deadline bounds an undo": (
-            FUNCTIONS,
+            lua("dispatch"),
             "  if asked ~= 'A' or job.complete_by == 0 then",
             "  if job.complete_by == 0 then",
             FUNCTIONS_TEST + "test_no_lease_beyond_the_deadline",
         ),
         "a deadline bounds leases although on_deadline is park": (
-            FUNCTIONS,
+            lua("dispatch"),
             "  return def.on_deadline ~= 'P'\n",
             "  return true\n",
             FUNCTIONS_TEST + "test_lease_is_not_cut_if_the_deadline_parks",
         ),
         "forward work is sent past the deadline": (
-            FUNCTIONS,
+            lua("dispatch"),
             "  if left and left <= 0 then\n    set_state(",
             "  if false then\n    set_state(",
         ),
         "a lease that the deadline has cut short counts as an expiry": (
-            FUNCTIONS,
+            lua("expire"),
             "  if is_cut_short(job, rec) then",
             "  if false then",
             FUNCTIONS_TEST + "test_lease_cut_by_the_deadline_is_no_expiry",
@@ -239,37 +242,37 @@ RULES = {
     },
     "A client that asks for step events gets each of them once": {
         "a client gets the same step events again and again": (
-            FUNCTIONS,
+            lua("notifications"),
             "  call('HSET', data, 'heard', int(job.seq))\n",
             "",
             FUNCTIONS_TEST + "test_step_events",
         ),
         "a step event gives the details of a failure": (
-            FUNCTIONS,
+            lua("notifications"),
             "failure and deciding.without_details(failure) or '')\n",
             "failure or '')\n",
             FUNCTIONS_TEST + "test_step_events",
         ),
         "each Progress counts as the first one": (
-            FUNCTIONS,
+            lua("renew"),
             "  local begins = not known and job.events == 'reply'\n",
             "  local begins = job.events == 'reply'\n",
             FUNCTIONS_TEST + "test_step_events",
         ),
         "the first Progress is recorded although no client asks for step events": (
-            FUNCTIONS,
+            lua("renew"),
             "  local begins = not known and job.events == 'reply'\n",
             "  local begins = not known\n",
             FUNCTIONS_TEST + "test_step_events_not_asked_for",
         ),
         "the scheduler reads step events of a job that does not want them by reply": (
-            FUNCTIONS,
+            lua("answers"),
             "  return job.events == 'step' and ' 1 ' or",
             "  return",
             FUNCTIONS_TEST + "test_step_events_not_asked_for",
         ),
         "one call returns the step events of a history of any length": (
-            FUNCTIONS,
+            lua("notifications"),
             "(tonumber(heard or '') or 0), HEARD_MOST)\n",
             "(tonumber(heard or '') or 0), 10 * HEARD_MOST)\n",
             FUNCTIONS_TEST + "test_step_events_are_bounded",
@@ -277,13 +280,13 @@ RULES = {
     },
     "The history names the agent that has answered": {
         "the history does not name the agent": (
-            FUNCTIONS,
-            "'undone', name, int(rec.attempt), token_id(i, rec.token), op.agent)",
-            "'undone', name, int(rec.attempt), token_id(i, rec.token))",
+            lua("record"),
+            "    token_id(i, rec.token), op.agent)\n  come_to_rest(",
+            "    token_id(i, rec.token))\n  come_to_rest(",
             FUNCTIONS_TEST + "test_agent_that_answered",
         ),
         "the first agent that has answered counts as the last one": (
-            FUNCTIONS,
+            lua("inspect"),
             "      agents[i] = agent\n",
             "      agents[i] = agents[i] or agent\n",
             FUNCTIONS_TEST + "test_agent_that_answered",
@@ -291,56 +294,56 @@ RULES = {
     },
     "A step parked by expiries is tried again, and a job waits between its runs": {
         "a step parked by expiries is never tried again": (
-            FUNCTIONS,
+            lua("transitions"),
             "  if t.silence == 0 or is_older_job(job) then",
             "  if true then",
             FUNCTIONS_TEST + "test_silence_interval_doubles",
         ),
         "each silence interval is as long as the first one": (
-            FUNCTIONS,
+            lua("transitions"),
             "t.silence * 2 ^ max(rec.expiries - t.expiries, 0)",
             "t.silence",
             FUNCTIONS_TEST + "test_silence_interval_doubles",
         ),
         "a deferral does not end the silence intervals": (
-            FUNCTIONS,
+            lua("record"),
             "  if rec.expiries >= t.expiries then\n    rec.expiries = 0",
             "  if op.kind ~= 'F' and rec.expiries >= t.expiries then\n    rec.expiries = 0",
             FUNCTIONS_TEST + "test_deferral_resets_expiries",
         ),
         "an unroutable request uses up the try after a silence interval": (
-            FUNCTIONS,
+            lua("record"),
             "  rec.token = rec.expiries >= t.expiries and SILENCE_OVER or '-'",
             "  rec.token = '-'",
             FUNCTIONS_TEST + "test_unroutable_after_the_silence_interval",
         ),
         "silence intervals grow beyond a day": (
-            FUNCTIONS,
+            lua("transitions"),
             "max(rec.expiries - t.expiries, 0), max(t.silence, DAY))",
             "max(rec.expiries - t.expiries, 0), 2 ^ 50)",
             FUNCTIONS_TEST + "test_longest_silence_interval_is_a_day",
         ),
         "jobs of an earlier build get the policy of a later one": (
-            FUNCTIONS,
+            lua("transitions"),
             "  return renewed and tonumber(call('HGET', job.key, 'created')) < renewed",
             "  return false",
             FUNCTIONS_TEST + "test_no_silence_interval",
         ),
         "the next run of a job begins at once": (
-            FUNCTIONS,
+            lua("drive"),
             "      if job.hold == '' and at > job.now then",
             "      if false then",
             FUNCTIONS_TEST + "test_interval_between_tries_of_a_job",
         ),
         "a job waits for its next run beyond its deadline": (
-            FUNCTIONS,
+            lua("drive"),
             "  return at and not (job.complete_by > 0 and max(at, "
             "job.now) >= job.complete_by) and at, tried",
             "  return at, tried",
             FUNCTIONS_TEST + "test_no_try_after_the_deadline",
         ),
         "a job that waits for its next run counts as one that should have ended": (
-            FUNCTIONS,
+            lua("expire"),
             "#job.spreads == 0 and job.next_try <= job.now",
             "#job.spreads == 0",
             FUNCTIONS_TEST + "test_interval_between_tries_of_a_job",
@@ -396,7 +399,7 @@ RULES = {
             "        request_publish(s, t, transition, w);\n",
         ),
         "a redelivered reply does not send its follow-up requests again": (
-            FUNCTIONS,
+            lua("dispatch"),
             "if #list == 0 or not can_dispatch(job) then",
             "if true then",
         ),
@@ -417,25 +420,25 @@ RULES = {
             "        on_published(s, op);",
         ),
         "a reply that is published twice sends its follow-up requests again": (
-            FUNCTIONS,
-            "    if op.redelivered == '1' then\n      resend_after",
-            "    if true then\n      resend_after",
+            lua("record"),
+            "  if op.redelivered == '1' then\n    resend_after(job, i)",
+            "  if true then\n    resend_after(job, i)",
             "tests/integration/test_functions.py Functions.test_follow_ups_of_redelivered_messages",
         ),
         "a Submit that is published twice sends its requests again": (
-            FUNCTIONS,
+            lua("submit"),
             "  if redelivered == '1' then\n    resend_after(job, 'r')",
             "  if true then\n    resend_after(job, 'r')",
             "tests/integration/test_functions.py Functions.test_follow_ups_of_redelivered_messages",
         ),
         "a command that is published twice sends its requests again": (
-            FUNCTIONS,
+            lua("steer"),
             "    if redelivered == '1' then\n      resend_after(job)",
             "    if true then\n      resend_after(job)",
             "tests/integration/test_functions.py Functions.test_follow_ups_of_redelivered_messages",
         ),
         "a Recover that is published twice sends again what is in flight": (
-            FUNCTIONS,
+            lua("drive"),
             "elseif rec.state == 'R' and again == '1' then",
             "elseif rec.state == 'R' then",
             "tests/integration/test_functions.py Functions.test_follow_ups_of_redelivered_messages",
@@ -457,9 +460,9 @@ RULES = {
     },
     "A reply counts while its dispatch is in flight, by its token alone; late replies are kept": {
         "a token of a step that the job does not have is looked up": (
-            FUNCTIONS,
-            "  if i >= job.n or not job.step_text then",
-            "  if false then",
+            lua("record"),
+            "  if not job or i >= job.n or not job.step_text then",
+            "  if not job then",
         ),
         "a good reply in one message with a bad one is not recorded": (
             "scheduler/on_replies.c",
@@ -472,30 +475,29 @@ RULES = {
             "    if (bad > 1000)\n        dead_letter_send(",
         ),
         "a reply's token is not compared": (
-            FUNCTIONS,
+            lua("record"),
             "if rec.token ~= op.token or rec.state == 'R' and finished(job) then",
             "if false then",
         ),
         "an expiry does not withdraw the token": (
-            FUNCTIONS,
+            lua("expire"),
             "  rec.current, rec.token = 'U', counts and '-' or NO_EVIDENCE\n",
             "  rec.current = 'U'\n",
         ),
         "a late reply leaves no evidence": (
-            FUNCTIONS,
-            "      keep_late(job, i, op)\n",
+            lua("record"),
+            "    keep_late(job, i, op)\n",
             "",
             "tests/integration/test_turns.py Turns.test_kill",
         ),
         "late replies are not counted": (
-            FUNCTIONS,
-            "concat({int(count + 1), int(job.now), op.kind, token_id(i, op.token), "
-            "op.error_class}, ' '))",
-            "concat({'1', int(job.now), op.kind, token_id(i, op.token), op.error_class}, ' '))",
+            lua("record"),
+            "concat({int(count + 1), int(job.now), op.kind, token_id(i, op.token),",
+            "concat({'1', int(job.now), op.kind, token_id(i, op.token),",
             "tests/integration/test_turns.py Turns.test_kill",
         ),
         "a reply is late by the clock": (
-            FUNCTIONS,
+            lua("record"),
             "  if rec.token ~= op.token or rec.state == 'R' and finished(job) then",
             "  if rec.token ~= op.token or rec.till < now or rec.state == 'R' "
             "and finished(job) then",
@@ -504,38 +506,38 @@ RULES = {
     },
     "The effect of a failed, lost or returned attempt is UNKNOWN, and it is undone": {
         "a step with an unknown effect is not undone": (
-            FUNCTIONS,
+            lua("record"),
             "  rec.current, rec.unstarted = proven and 'D' or 'U', 0\n",
             "  rec.current, rec.unstarted = 'D', 0\n",
         ),
         "a lease that has ended proves that nothing was done": (
-            FUNCTIONS,
+            lua("expire"),
             "  rec.current, rec.token = 'U', counts and '-' or NO_EVIDENCE\n",
             "  rec.token = counts and '-' or NO_EVIDENCE\n",
         ),
         "a returned request that an agent has begun counts as one without effect": (
-            FUNCTIONS,
+            lua("record"),
             "  if begun then\n    rec.current = 'U'\n",
             "  if false then\n",
         ),
         "a request that could not be sent in time counts as one that no agent had": (
-            FUNCTIONS,
+            lua("record"),
             "op.kind ~= 'X' and op.kind ~= 'L'\n",
             "op.kind ~= 'X' and op.kind ~= 'L' and op.kind ~= 'S'\n",
         ),
         "a request that the broker refused counts as one that no agent had": (
-            FUNCTIONS,
+            lua("record"),
             "op.kind ~= 'X' and op.kind ~= 'L'\n",
             "op.kind ~= 'X' and op.kind ~= 'L' and op.kind ~= 'K'\n",
         ),
         "a copy of a request counts as one that no agent had if the first copy found no queue": (
-            FUNCTIONS,
+            lua("dispatch"),
             "      call('HSET', job.p .. 'data:' .. job.id, 'c' .. i, rec.token)\n",
             "",
             "tests/integration/test_functions.py Functions.test_unroutable_copy_of_a_request",
         ),
         "work that an earlier turn may have done is repeated without an undo": (
-            FUNCTIONS,
+            lua("dispatch"),
             "rec.current == 'U' and (rec.asked == 'D' or rec.turn < job.since) then",
             "rec.current == 'U' and rec.asked == 'D' then",
         ),
@@ -565,30 +567,30 @@ RULES = {
             f"{AGENT} test_waiting_for_a_slot",
         ),
         "a failure report waives an undo although the step does not allow it": (
-            FUNCTIONS,
+            lua("record"),
             "op.effect == 'N' and rec.asked == 'A' and step.waived",
             "op.effect == 'N' and rec.asked == 'A'",
         ),
         "a failure report never waives an undo": (
-            FUNCTIONS,
+            lua("record"),
             "op.effect == 'N' and rec.asked == 'A' and step.waived",
             "false",
         ),
     },
     "TRANSIENT is tried again, PERMANENT and a non_retryable class are not": {
         "a permanent failure is tried again": (
-            FUNCTIONS,
+            lua("record"),
             "  elseif op.kind == 'P' or op.kind == 'L' or t.non_retryable[op.error_class] then",
             "  elseif false then",
         ),
         "a step whose request is too large to be sent is undone": (
-            FUNCTIONS,
+            lua("record"),
             "op.kind ~= 'X' and op.kind ~= 'L'\n",
             "op.kind ~= 'X'\n",
             "tests/integration/test_functions.py Functions.test_request_too_large",
         ),
         "an undo that was never sent fails although the job does not want it": (
-            FUNCTIONS,
+            lua("record"),
             "  if overtaken(job, rec) or rec.current == job.desired then",
             "  if overtaken(job, rec) then",
             "tests/integration/test_functions.py Functions.test_undo_too_large_after_a_turn",
@@ -600,51 +602,51 @@ RULES = {
             "tests/integration/test_bad_input.py BadInput.test_request_too_large",
         ),
         "a non_retryable class is tried again": (
-            FUNCTIONS,
+            lua("record"),
             "op.kind == 'L' or t.non_retryable[op.error_class] then",
             "op.kind == 'L' then",
         ),
     },
     "DEFER is tried again when it says, and is not counted": {
         "the store counts a deferral as a failure": (
-            FUNCTIONS,
+            lua("record"),
             "  if op.kind == 'F' then\n    add_history(job, 'deferred'",
             "  if false then\n    add_history(job, 'deferred'",
         ),
         "a deferral waits for another time than it asks for": (
-            FUNCTIONS,
+            lua("record"),
             "local wait = op.retry_after > 0 and op.retry_after or t.initial",
             "local wait = t.initial",
         ),
         "a failure waits for less time than it asks for": (
-            FUNCTIONS,
+            lua("record"),
             "max(backoff(t, rec.failures, op.fraction), op.retry_after)",
             "backoff(t, rec.failures, op.fraction)",
         ),
     },
     "Failures and expiries are counted apart, and limited apart": {
         "a failure counts twice": (
-            FUNCTIONS,
+            lua("record"),
             "rec.failures = rec.failures + 1",
             "rec.failures = rec.failures + 2",
         ),
         "an expiry counts as a failure": (
-            FUNCTIONS,
+            lua("expire"),
             "    rec.expiries = rec.expiries + 1\n  end\n  -- a request",
             "    rec.failures = rec.failures + 1\n  end\n  -- a request",
         ),
         "expiries have the limit of failures": (
-            FUNCTIONS,
-            "rec.current == 'U' and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then",
-            "rec.current == 'U' and rec.expiries >= terms_of(job.def, i, rec.asked).attempts then",
+            lua("expire"),
+            "      and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then",
+            "      and rec.expiries >= terms_of(job.def, i, rec.asked).attempts then",
         ),
         "failures have the limit of expiries": (
-            FUNCTIONS,
+            lua("record"),
             "  elseif rec.failures >= t.attempts then\n    give_up",
             "  elseif rec.failures >= t.expiries then\n    give_up",
         ),
         "counters go on from one turn to the next": (
-            FUNCTIONS,
+            lua("dispatch"),
             "    rec.failures, rec.expiries, rec.unstarted = 0, 0, 0\n  end\n"
             "  if asked == 'A' then",
             "  end\n  if asked == 'A' then",
@@ -652,115 +654,115 @@ RULES = {
     },
     "A failure waits initial × coefficient^(n-1), at most the maximum, jitter added": {
         "a failed step is tried again at once": (
-            FUNCTIONS,
+            lua("record"),
             "  return floor(wait * (1 + t.jitter * fraction))",
             "  return 0",
         ),
         "the wait after a failure has no maximum": (
-            FUNCTIONS,
+            lua("record"),
             "local wait = min(t.initial * t.coefficient ^ (max(failures, 1) - 1), t.longest)",
             "local wait = t.initial * t.coefficient ^ (max(failures, 1) - 1)",
             "tests/integration/test_functions.py Functions.test_backoff_has_a_maximum",
         ),
         "jitter is subtracted": (
-            FUNCTIONS,
+            lua("record"),
             "  return floor(wait * (1 + t.jitter * fraction))",
             "  return floor(wait * (1 - t.jitter * fraction))",
         ),
     },
     "on_permanent and on_exhausted decide about a step: park, compensate or fail": {
         "on_permanent has no effect": (
-            FUNCTIONS,
+            lua("record"),
             "give_up(job, i, rec, t.on_permanent, 'PERMANENT', 0)",
             "give_up(job, i, rec, 'P', 'PERMANENT', 0)",
         ),
         "on_exhausted has no effect on failures": (
-            FUNCTIONS,
+            lua("record"),
             "give_up(job, i, rec, t.on_exhausted, 'EXHAUSTED',",
             "give_up(job, i, rec, 'P', 'EXHAUSTED',",
         ),
         "on_exhausted has no effect on expiries": (
-            FUNCTIONS,
+            lua("drive"),
             "give_up(job, i, rec, t.on_exhausted, 'DEATHS',",
             "give_up(job, i, rec, 'P', 'DEATHS',",
         ),
         "a job fails while steps are in flight": (
-            FUNCTIONS,
+            lua("drive"),
             "  elseif idle and job.ending ~= '' then",
             "  elseif job.ending ~= '' then",
         ),
     },
     "park_interval tries a step parked by failures, not one parked by expiries; one alert": {
         "a step parked by failures is not tried again": (
-            FUNCTIONS,
+            lua("record"),
             "'EXHAUSTED', t.park > 0 and job.now + t.park or 0)",
             "'EXHAUSTED', 0)",
         ),
         "a step that kills its agents is sent to more of them": (
-            FUNCTIONS,
+            lua("drive"),
             "  elseif rec.token ~= SILENCE_OVER and rec.current == 'U' "
             "and rec.expiries >= t.expiries then",
             "  elseif false then",
         ),
         "each try of a parked step raises another alert": (
-            FUNCTIONS,
+            lua("transitions"),
             "  if is_new or till == 0 then\n    add_alert",
             "  if true then\n    add_alert",
             "tests/integration/test_alerts.py Alerts.test_one_alert_for_a_parked_step",
         ),
         "a step that fails for good while it is parked raises no alert": (
-            FUNCTIONS,
+            lua("transitions"),
             "  if is_new or till == 0 then\n    add_alert",
             "  if is_new then\n    add_alert",
             FUNCTIONS_TEST + "test_alert_when_a_parked_step_parks_for_good",
         ),
         "a step that has used up its tries is sent again when its job goes on": (
-            FUNCTIONS,
+            lua("walks"),
             "    if reason then -- its timer",
             "    if false then -- its timer",
             FUNCTIONS_TEST + "test_step_with_its_expiries_used_up_is_not_sent_again",
         ),
         "a step that became due during a hold is not named again": (
-            FUNCTIONS,
-            "next_asked(job, rec) == 'A') and not overtaken(job, rec) then\n    return nil",
+            lua("expire"),
+            "next_asked(job, rec) == 'A')\n    and not overtaken(job, rec) then\n    return nil",
             "next_asked(job, rec) == 'A') then\n    return nil",
             FUNCTIONS_TEST + "test_step_named_on_hold_in_a_job_that_ends",
         ),
     },
     "An expiry counts if an agent has had the request, and in no other case": {
         "a lease that ends counts as an expiry also without evidence": (
-            FUNCTIONS,
+            lua("expire"),
             "  local counts, progress = has_evidence(job, i, rec)\n",
             "  local counts, progress = true, true\n",
         ),
         "a lease that ends never counts as an expiry": (
-            FUNCTIONS,
+            lua("expire"),
             "  local counts, progress = has_evidence(job, i, rec)\n",
             "  local counts, progress = false, false\n",
         ),
         "Progress of another dispatch is evidence": (
-            FUNCTIONS,
+            lua("dispatch"),
             "  return progress and sub(progress, 1, #token + 1) == token .. ' ' and progress,",
             "  return progress,",
         ),
         "it is evidence that another request has left its queue": (
-            FUNCTIONS,
+            lua("dispatch"),
             " and progress, was_taken == token\n",
             " and progress, was_taken\n",
         ),
         "it is no evidence that a request has left its queue": (
-            FUNCTIONS,
+            lua("expire"),
             "  return progress or was_taken, progress\n",
             "  return progress, progress\n",
         ),
         "a silence does not lengthen the next wait": (
-            FUNCTIONS,
+            lua("expire"),
             "  rec.unstarted = progress and 0 or rec.unstarted + 1\n",
             "  rec.unstarted = progress and 0 or rec.unstarted\n",
             "tests/integration/test_functions.py Functions.test_silence_does_not_count",
         ),
         "a silence that lasts raises no alert": (
-            FUNCTIONS,
+            lua("drive"),
             "      alert(job, i, 'SILENT', rec.asked) -- the",
             "      -- the",
             "tests/integration/test_functions.py Functions.test_silence_does_not_count",
@@ -773,22 +775,22 @@ RULES = {
             "tests/integration/test_backlog.py Silence.test_one_alert",
         ),
         "the time for which an agent has had its request is ignored": (
-            FUNCTIONS,
+            lua("renew"),
             "  local lease = now + t.lock - min(elapsed, t.lock)\n",
             "  local lease = now + t.lock\n",
             "tests/integration/test_functions.py Functions.test_expiry_after_progress_counts",
         ),
         "Progress of an agent that died ends the lease of another one": (
-            FUNCTIONS,
+            lua("renew"),
             "    lease = max(lease, rec.till) -- a late",
             "    -- a late",
             FUNCTIONS_TEST + "test_late_progress_does_not_shorten_a_lease",
         ),
         "a returned request that an agent has begun is taken from that agent": (
-            FUNCTIONS,
-            "  if (op.kind == 'N' or op.kind == 'J') and progress_of(p, op.job_id, i, rec.token) "
-            "then\n",
-            "  if false then\n",
+            lua("record"),
+            "  elseif (op.kind == 'N' or op.kind == 'J') and progress_of(job.p, job.id, i, "
+            "rec.token) then\n",
+            "  elseif false then\n",
             FUNCTIONS_TEST + "test_expired_request_with_progress_stays_in_flight",
         ),
         "an agent does not report that it has begun": (
@@ -894,25 +896,25 @@ RULES = {
     },
     "A reply names the step of its token, or none of its job": {
         "a reply that names another step counts": (
-            FUNCTIONS,
+            lua("record"),
             "  if op.step ~= '' and is_other_step(job.def, i, op.step) then\n",
             "  if false then\n",
             "tests/integration/test_functions.py Functions.test_a_reply_that_names_another_step",
         ),
         "a reply that names no step of the job is refused": (
-            FUNCTIONS,
+            lua("definitions"),
             " and call('HGET', def.key, 'x' .. name)\n",
             "\n",
             "tests/integration/test_functions.py Functions.test_a_reply_that_names_another_step",
         ),
         "a definition of an earlier build never gets the names of its steps": (
-            FUNCTIONS,
+            lua("definitions"),
             "  if ready ~= FORMAT or named ~= '2' then\n",
             "  if ready ~= FORMAT then\n",
             FUNCTIONS_TEST + "test_names_of_a_definition_that_an_earlier_build_has_stored",
         ),
         "a reply is refused where steps have no names": (
-            FUNCTIONS,
+            lua("definitions"),
             "  return own ~= '' and own ~= name",
             "  return own ~= name",
             FUNCTIONS_TEST + "test_a_reply_of_a_job_whose_steps_have_no_names",
@@ -932,7 +934,7 @@ RULES = {
             "tests/integration/test_behaviours.py Behaviours.test_rejected_request",
         ),
         "a rejected request is sent again at once": (
-            FUNCTIONS,
+            lua("record"),
             "  local thrown = op.kind == 'J' or begun and",
             "  local thrown = begun and",
             "tests/integration/test_functions.py Functions.test_rejected_request",
@@ -946,7 +948,7 @@ RULES = {
             f"{BUS} test_ask_after",
         ),
         "a request that has waited is sent although its job does not want it": (
-            FUNCTIONS,
+            lua("record"),
             "      if can_dispatch(job) and not overtaken(job, rec) and wait > 0 then\n"
             "        job.dispatched",
             "      if wait > 0 then\n        job.dispatched",
@@ -959,25 +961,25 @@ RULES = {
             f"{DISPATCH} test_waited_request_is_sent",
         ),
         "a repeated call about requests that waited withdraws what was sent since": (
-            FUNCTIONS,
+            lua("record"),
             "      elseif not copied and not late then\n",
             "      elseif not copied then\n",
             "tests/integration/test_functions.py Functions.test_late_unsent_calls",
         ),
         "a late call about requests that waited takes the place of a later one": (
-            FUNCTIONS,
+            lua("record"),
             " .. (late and asked_by or number))",
             " .. number)",
             "tests/integration/test_functions.py Functions.test_late_unsent_calls",
         ),
         "a request that waited beyond the budget of a call is left to its lease": (
-            FUNCTIONS,
+            lua("record"),
             "  for k = first, #list do\n    local token = list[k]\n",
             "  for k = first, min(#list, first + BUDGET - 1) do\n    local token = list[k]\n",
             FUNCTIONS_TEST + "test_more_waiting_requests_than_the_budget",
         ),
         "a request that has waited twice is left to its lease": (
-            FUNCTIONS,
+            lua("record"),
             "tonumber(asked_by) >= tonumber(number)",
             "true",
             "tests/integration/test_functions.py Functions.test_request_that_waited_twice",
@@ -989,7 +991,7 @@ RULES = {
             f"{DISPATCH} test_copy_that_has_waited",
         ),
         "a request is withdrawn as unsent although another copy was sent": (
-            FUNCTIONS,
+            lua("record"),
             "      elseif not copied and not late then\n",
             "      elseif not late then\n",
             FUNCTIONS_TEST + "test_waiting_request_with_another_copy_sent",
@@ -997,13 +999,13 @@ RULES = {
     },
     "A damaged job stops no other job, and can be ended": {
         "a damaged counter of the outbox stops its job for ever": (
-            FUNCTIONS,
+            lua("outcome"),
             "  count_up(job.key, 'owes', 1)\n",
             "  call('HINCRBY', job.key, 'owes', 1)\n",
             "tests/integration/test_functions.py Functions.test_damaged_count_of_the_outbox",
         ),
         "one damaged notification stops all others": (
-            FUNCTIONS,
+            lua("expire"),
             "      local counted, tries = try_job(call, 'HINCRBY', p .. 'data:' .. id, "
             "'n' .. seq, 1)\n",
             "      local counted, tries = true, call('HINCRBY', p .. 'data:' .. id, 'n' .. seq, "
@@ -1011,39 +1013,39 @@ RULES = {
             "tests/integration/test_functions.py Functions.test_damaged_count_of_tries",
         ),
         "a damaged entry of the outbox stops all others": (
-            FUNCTIONS,
+            lua("expire"),
             "    local good, owed = try_job(has_notification, p, id or '', seq or '')\n",
             "    local good, owed = true, has_notification(p, id, seq)\n",
             "tests/integration/test_functions.py Functions.test_damaged_count_of_tries",
         ),
         "damaged answers to commands make the store refuse all commands": (
-            FUNCTIONS,
+            lua("steer"),
             "    if not len then\n      break -- damaged: the rest is forgotten\n    end\n",
             "",
             "tests/integration/test_functions.py Functions.test_any_damage_to_a_job",
         ),
         "a notification with a damaged number of tries is published for ever": (
-            FUNCTIONS,
+            lua("inspect"),
             "    tries = NOTIFICATION_TRIES - 1 -- also",
             "    tries = 0 -- also",
             "tests/integration/test_functions.py Functions.test_damaged_count_of_tries",
         ),
         "the notification of a corrupt job cannot be read": (
-            FUNCTIONS,
+            lua("inspect"),
             "unpack(#ended > 0 and ended or",
             "unpack(true and ended or",
             "tests/integration/test_functions.py Functions.test_damaged_notification_can_be_read",
         ),
         "a definition in use is dropped if the naming of its steps was cut off": (
-            FUNCTIONS,
+            lua("forget"),
             "    if (tonumber(call('HGET', p .. 'def:' .. digest, 'refs') or '') or 0) == 0 then\n",
             "    if true then\n",
             "tests/integration/test_functions.py Functions.test_interrupted_naming_of_a_definition",
         ),
         "a turn below 1 is valid": (
-            FUNCTIONS,
-            " and job.turn > 0 and job.turn < MOST_TURNS",
-            "",
+            lua("job"),
+            " and job.turn > 0\n    and job.turn < MOST_TURNS",
+            "\n   ",
             "tests/integration/test_functions.py Functions.test_any_damage_to_a_job",
         ),
         "a corrupt job raises no alert": (
@@ -1145,19 +1147,19 @@ RULES = {
             f"{NOTIFICATIONS} test_earlier_submitter_is_gone",
         ),
         "a client that submits twice from one place gets two events": (
-            FUNCTIONS,
+            lua("submit"),
             "    if to ~= '' and not same and",
             "    if to ~= '' and",
             f"{NOTIFICATIONS} test_all_submitters_are_notified",
         ),
         "addresses of submitters are kept without a limit": (
-            FUNCTIONS,
+            lua("submit"),
             " and #earlier < EARLIER_KEPT then",
             " then",
             f"{NOTIFICATIONS} test_some_submitters_are_notified",
         ),
         "another correlation is no other address": (
-            FUNCTIONS,
+            lua("submit"),
             "  if last_to == reply_to and last_correlation == correlation then",
             "  if last_to == reply_to then",
             f"{NOTIFICATIONS} test_all_submitters_are_notified",
@@ -1165,53 +1167,53 @@ RULES = {
     },
     "If no agent takes a request, it waits twice as long next time, uncounted": {
         "the wait for an agent is not doubled": (
-            FUNCTIONS,
+            lua("dispatch"),
             "min(t.wait * 2 ^ rec.unstarted, WAIT_CAP)",
             "min(t.wait, WAIT_CAP)",
         ),
         "a request that no agent took counts as a failure": (
-            FUNCTIONS,
+            lua("record"),
             "  rec.unstarted = rec.unstarted + 1\n  local begun",
             "  rec.unstarted = rec.unstarted + 1\n  rec.failures = rec.failures + 1\n  local begun",
         ),
     },
     "complete_by bounds forward work, and on_deadline says what becomes of the job": {
         "a Submit after its own complete_by is accepted": (
-            FUNCTIONS,
-            "  elseif complete_by ~= '0' and tonumber(complete_by) <= now and not is_quiet(p, "
+            lua("submit"),
+            "  if complete_by ~= '0' and tonumber(complete_by) <= now and not is_quiet(p, "
             "now) then",
-            "  elseif false then",
+            "  if false then",
             "tests/integration/test_turns.py Turns.test_submit_after_complete_by",
         ),
         "a deadline never passes": (
-            FUNCTIONS,
+            lua("job"),
             "  return job.complete_by > 0 and job.now >= job.complete_by and not job.late "
             "and job.desired",
             "  return false and job.desired",
         ),
         "a job is not due when its deadline passes": (
-            FUNCTIONS,
+            lua("expire"),
             "  if at > job.now and job.desired == 'A' then\n    lower_due(job, at)",
             "  if false then\n    lower_due(job, at)",
         ),
         "a deadline takes the place of a pause": (
-            FUNCTIONS,
+            lua("drive"),
             "    if job.hold == '' then -- a person's",
             "    if true then -- a person's",
             "tests/integration/test_functions.py Functions.test_deadline_of_a_paused_job",
         ),
         "on_deadline has no effect": (
-            FUNCTIONS,
+            lua("drive"),
             "  if recourse == 'C' then\n    turn(job, 'D', 'FAILURE', 'DEADLINE')",
             "  if false then\n    turn(job, 'D', 'FAILURE', 'DEADLINE')",
         ),
         "a deadline counts on the way back": (
-            FUNCTIONS,
+            lua("job"),
             "job.now >= job.complete_by and not job.late and job.desired == 'A'\n",
             "job.now >= job.complete_by and not job.late\n",
         ),
         "a job that is retried forgets its deadline": (
-            FUNCTIONS,
+            lua("commands"),
             "    reopen(job)\n    apply_deadline(job)\n",
             "    reopen(job)\n",
             "tests/integration/test_turns.py Turns.test_deadline_after_a_retry",
@@ -1219,23 +1221,23 @@ RULES = {
     },
     "A timer fires in time, and the supervisor knows when": {
         "an earlier time does not lower the time at which a job is due": (
-            FUNCTIONS,
+            lua("job"),
             "  if t < job.due then\n    job.due = t",
             "  if t < job.due then\n    job.due = job.due",
         ),
         "a job that goes forward again does not wait for its start_at": (
-            FUNCTIONS,
+            lua("commands"),
             "  elseif to == 'A' and job.start_at > job.now and not job.started then",
             "  elseif false then",
             "tests/integration/test_functions.py Functions.test_turn_before_start_at",
         ),
         "a lease counts as over a moment early": (
-            FUNCTIONS,
+            lua("expire"),
             "    if till > job.now then\n      return till\n",
             "    if till > job.now + 300 then\n      return till\n",
         ),
         "a sweep does not correct a join counter": (
-            FUNCTIONS,
+            lua("sweep"),
             "      if waits and (at.missing ~= rec.waiting or at.missing == 0) then\n",
             "      if false then\n",
             f"{SUPERVISOR} test_wide_join_counter_is_corrected",
@@ -1243,24 +1245,24 @@ RULES = {
     },
     "A forward action follows its dependencies, an undo its dependents, and neither other steps": {
         "a completion counts twice at join counters": (
-            FUNCTIONS,
+            lua("transitions"),
             "  job.open = job.open - 1\n  spread_from(job, i)\n",
             "  job.open = job.open - 1\n  spread_from(job, i) spread_from(job, i)\n",
         ),
         "an undo does not wait for all dependents": (
-            FUNCTIONS,
+            lua("dispatch"),
             "  return job.desired == 'A' and step.n_after or step.n_dependents\nend",
             "  return job.desired == 'A' and step.n_after or min(step.n_dependents, 1)\nend",
         ),
         "a step in flight counts as undone": (
-            FUNCTIONS,
+            lua("walks"),
             "  if rec.state ~= 'W' then\n    return false\n  elseif rec.failures",
             "  if rec.state == 'R' and rec.current == 'D' then\n"
             "    return job.desired == 'D'\n"
             "  elseif rec.failures",
         ),
         "an undo waits for all that is in flight": (
-            FUNCTIONS,
+            lua("walks"),
             "  if rec.current ~= job.desired and rec.waiting == 0 and can_dispatch(job) then\n"
             "    if not",
             "  if rec.current ~= job.desired and rec.waiting == 0 and can_dispatch(job) "
@@ -1270,37 +1272,37 @@ RULES = {
     },
     "A turn does not touch dispatches in flight, and nothing new goes forward": {
         "a forward action begins after the turn back": (
-            FUNCTIONS,
+            lua("dispatch"),
             "  return job.ending ~= '' or rec.asked == 'A' and (job.desired == 'D' "
             "or rec.turn < job.since)\n",
             "  return job.ending ~= ''\n",
         ),
         "timers of the direction before fire": (
-            FUNCTIONS,
+            lua("dispatch"),
             "    if turned and rec.state ~= 'R' then\n",
             "    if false then\n",
         ),
         "a turn withdraws dispatches in flight": (
-            FUNCTIONS,
+            lua("dispatch"),
             "    if turned and rec.state ~= 'R' then\n      set_state(job, i, rec, 'W', 0)",
             "    if turned then\n      set_state(job, i, rec, 'W', 0)",
         ),
     },
     "An undo that was sent is completed before its step goes forward again": {
         "an undo in flight is forgotten when the job turns again": (
-            FUNCTIONS,
+            lua("dispatch"),
             "rec.current == 'U' and (rec.asked == 'D' or rec.turn < job.since) then",
             "rec.current == 'U' and rec.turn < job.since and rec.asked == 'A' then",
         ),
         "each try of an undo has a key of its own": (
-            FUNCTIONS,
+            lua("dispatch"),
             "    or rec.current == 'U' and (asked == 'D' or rec.turn >= job.since))",
             "    or rec.current == 'U' and asked == 'A' and rec.turn >= job.since)",
         ),
     },
     "On the way forward only what an earlier turn may have done is undone before another try": {
         "a failed step is undone before it is tried again": (
-            FUNCTIONS,
+            lua("transitions"),
             "    dispatch(job, i, rec, next_asked(job, rec), nonce)\n  end\nend\n\n"
             "-- A step has come",
             "    local back = rec.current == 'U' and step_of(job.def, i).has_revert\n"
@@ -1310,12 +1312,12 @@ RULES = {
     },
     "Each turn has keys of its own, and all tries of the same work have one key": {
         "a turn keeps the old key": (
-            FUNCTIONS,
+            lua("dispatch"),
             "    rec.turn = (asked == 'D' and job.desired == 'A') and job.since - 1 or job.turn\n",
             "    rec.turn = max(rec.turn, 1)\n",
         ),
         "new arguments keep the old key": (
-            FUNCTIONS,
+            lua("change"),
             "  if how ~= 't' then\n    set(job, 'turn', job.turn + 1)\n",
             "  if false then\n    set(job, 'turn', job.turn + 1)\n",
             "tests/integration/test_functions.py Functions.test_forward_turn_of_an_undo",
@@ -1323,7 +1325,7 @@ RULES = {
     },
     "An undo has its own actor, arguments, lock and policy": {
         "an undo has the terms of the forward action": (
-            FUNCTIONS,
+            lua("definitions"),
             "  if asked == 'A' then\n    return step.forward\n",
             "  if true then\n    return step.forward\n",
         ),
@@ -1345,7 +1347,7 @@ RULES = {
     },
     "An undo gets the arguments, the result and the key of its forward action": {
         "an undo gets a key that the forward action did not have": (
-            FUNCTIONS,
+            lua("dispatch"),
             "  if asked == 'A' then\n    rec.forward = rec.turn",
             "  if asked == 'A' then\n    rec.forward = job.since",
             "tests/integration/test_functions.py Functions.test_forward_turn_of_an_undo",
@@ -1362,7 +1364,7 @@ RULES = {
             "tests/integration/test_behaviours.py Behaviours.test_forward_result_reaches_undo",
         ),
         "an undo gets a result of an earlier turn": (
-            FUNCTIONS,
+            lua("job"),
             "  elseif old > 0 then\n    call('HDEL', data, field)\n",
             "  elseif false then\n",
             "tests/integration/test_turns.py Turns.test_results_belong_to_their_turn",
@@ -1370,20 +1372,20 @@ RULES = {
     },
     "A step without an undo is passed over": {
         "a step without an undo keeps its job from going back": (
-            FUNCTIONS,
+            lua("transitions"),
             "  if next_asked(job, rec) == 'A' or step_of(job.def, i).has_revert then",
             "  if true then",
         ),
     },
     "Each turn has exactly one outcome, and its submitter is notified of it": {
         "the end of a job puts no notification into the outbox": (
-            FUNCTIONS,
+            lua("outcome"),
             "  call('ZADD', job.p .. 'owed', int(job.now + NAMED_AGAIN), "
             "job.id .. ' ' .. job.seq)\n",
             "",
         ),
         "a notification gives the outcome of a later turn": (
-            FUNCTIONS,
+            lua("inspect"),
             "  local ended = {match(settled, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}\n",
             "  local ended = {call('HGET', p .. 'job:' .. job_id, 'outcome'), 'ERROR', '1', '1', "
             "'0', '',\n"
@@ -1397,29 +1399,29 @@ RULES = {
             f"{ROLLBACK} test_unknown_notifications_are_ignored",
         ),
         "a job is forgotten once the notification of its last outcome is confirmed": (
-            FUNCTIONS,
+            lua("forget"),
             "  return (tonumber(count or '0') or 0) > 0 or call(",
             "  return call(",
             "tests/integration/test_functions.py Functions.test_forget_waits_for_notifications",
         ),
         "a job that an earlier build has settled is forgotten before that is confirmed": (
-            FUNCTIONS,
+            lua("forget"),
             "(count or '0') or 0) > 0 or call('ZSCORE', p .. 'owed', id .. ' ' .. (seq or ''))\n",
             "(count or '0') or 0) > 0\n",
             FUNCTIONS_TEST + "test_forget_waits_for_uncounted_notifications",
         ),
         "a cancelled job ends as one that was only turned back": (
-            FUNCTIONS,
+            lua("drive"),
             "    elseif job.cause == 'CANCELLED' then\n",
             "    elseif false then\n",
         ),
         "a Cancel on the way back turns the job once more": (
-            FUNCTIONS,
+            lua("commands"),
             "  if job.desired == to then\n",
             "  if job.desired == to and cause ~= 'CANCELLED' then\n",
         ),
         "a Cancel before the first dispatch leaves the steps open": (
-            FUNCTIONS,
+            lua("commands"),
             "    job.open, job.spreads = 0, {} -- nothing was begun\n",
             "    job.spreads = {}\n",
             "tests/integration/test_functions.py Functions.test_turn_before_start_at",
@@ -1427,37 +1429,37 @@ RULES = {
     },
     "A step that may have begun does not become another by a migration": {
         "a silent dispatch did not begin": (
-            FUNCTIONS,
+            lua("expire"),
             "  call('HSET', job.key, 'b' .. i, '1')\nend\n",
             "end\n",
             "tests/integration/test_functions.py Functions.test_migrate_a_silent_step",
         ),
         "no agent has a request that has left its queue": (
-            FUNCTIONS,
+            lua("migrate"),
             "flies and (progress or was_taken)\n",
             "flies and progress\n",
             "tests/integration/test_functions.py Functions.test_migrate_a_silent_step",
         ),
         "Progress after the lease is evidence": (
-            FUNCTIONS,
+            lua("renew"),
             "  if not known and elapsed >= t.lock then\n",
             "  if false then\n",
             "tests/integration/test_functions.py Functions.test_late_progress_is_no_evidence",
         ),
         "a rejected request did not begin": (
-            FUNCTIONS,
+            lua("record"),
             "  if op.kind == 'J' then\n",
             "  if false then\n",
             "tests/integration/test_functions.py Functions.test_migrate_a_silent_step",
         ),
         "a request that was rejected after Progress did not begin": (
-            FUNCTIONS,
-            "  if (op.kind == 'N' or op.kind == 'J') and progress_of(",
-            "  if op.kind == 'N' and progress_of(",
+            lua("record"),
+            "  elseif (op.kind == 'N' or op.kind == 'J') and progress_of(",
+            "  elseif op.kind == 'N' and progress_of(",
             "tests/integration/test_functions.py Functions.test_rejected_after_progress",
         ),
         "an expiry that only the queue has shown does not double the wait": (
-            FUNCTIONS,
+            lua("expire"),
             "progress and 0 or rec.unstarted + 1\n",
             "counts and 0 or rec.unstarted + 1\n",
             "tests/integration/test_functions.py Functions.test_wait_after_expiries",
@@ -1485,25 +1487,25 @@ RULES = {
     },
     "A job that cannot be read stops no other, and can be killed": {
         "a corrupt job stops the expiry of others": (
-            FUNCTIONS,
+            lua("expire"),
             "try_job(expire_job, p, id, now, hold, clock, jobs)\n",
             "true, expire_job(p, id, now, hold, clock, jobs)\n",
             "tests/integration/test_functions.py Functions.test_corrupt_jobs",
         ),
         "a corrupt job stops the sweep": (
-            FUNCTIONS,
+            lua("sweep"),
             "try_job(sweep_one, p, id, now, at, places)\n",
             "true, sweep_one(p, id, now, at, places)\n",
             "tests/integration/test_functions.py Functions.test_corrupt_jobs",
         ),
         "a corrupt job cannot be killed": (
-            FUNCTIONS,
+            lua("steer"),
             "    make_readable(p, job_id, now)\n",
             "",
             "tests/integration/test_functions.py Functions.test_corrupt_jobs",
         ),
         "a record of a step that makes no sense is read": (
-            FUNCTIONS,
+            lua("job"),
             "  if not current then\n",
             "  if false then\n",
             "tests/integration/test_functions.py Functions.test_corrupt_jobs",
@@ -1511,79 +1513,79 @@ RULES = {
     },
     "A sweep corrects wrong indexes and counters": {
         "a sweep trusts the number of open steps": (
-            FUNCTIONS,
+            lua("sweep"),
             "  if at.open ~= job.open then\n",
             "  if false then\n",
             "tests/integration/test_functions.py Functions.test_sweep_mends_counters",
         ),
         "a sweep trusts the number of busy steps": (
-            FUNCTIONS,
+            lua("sweep"),
             "  if at.busy ~= job.busy then\n",
             "  if false then\n",
             "tests/integration/test_functions.py Functions.test_sweep_mends_counters",
         ),
         "a sweep trusts the number of stuck steps": (
-            FUNCTIONS,
+            lua("sweep"),
             "  if at.stuck_do ~= job.stuck_do or at.stuck_undo ~= job.stuck_undo then\n",
             "  if false then\n",
             FUNCTIONS_TEST + "test_sweep_mends_the_count_of_stuck_steps",
         ),
         "a sweep goes on counting although its job has changed": (
-            FUNCTIONS,
+            lua("sweep"),
             "    at.counts = at.step == 0 and at.edge == 0 -- else the next round counts\n",
             "",
             "tests/integration/test_functions.py Functions.test_sweep_counts_across_calls",
         ),
         "a sweep does not count the steps of a job on hold": (
-            FUNCTIONS,
+            lua("sweep"),
             "  if job.phase == 'PROCESSING' and #job.spreads == 0 then\n    sweep_steps",
             "  if can_dispatch(job) and #job.spreads == 0 then\n    sweep_steps",
             FUNCTIONS_TEST + "test_sweep_mends_the_count_of_stuck_steps",
         ),
         "a job whose counters were corrected at its end is not driven": (
-            FUNCTIONS,
+            lua("expire"),
             " or should_settle(job)\n",
             "\n",
             FUNCTIONS_TEST + "test_sweep_drives_a_job_whose_counters_were_too_high",
         ),
         "a sweep leaves a step that waits for nothing": (
-            FUNCTIONS,
+            lua("sweep"),
             "          set_state(job, i, rec, 'M', job.now)\n",
             "",
             "tests/integration/test_functions.py Functions.test_sweep_mends_a_join_counter",
         ),
         "a sweep continues at a rank": (
-            FUNCTIONS,
+            lua("sweep"),
             "  return at.job and call('ZCOUNT', p .. 'open', '-inf', '(' .. at.created) or 0\n",
             "  return at.job and 1 or 0\n",
             "tests/integration/test_functions.py Functions.test_a_sweep_while_jobs_end",
         ),
         "a sweep passes over jobs that were created in the same millisecond": (
-            FUNCTIONS,
+            lua("sweep"),
             "call('ZCOUNT', p .. 'open', '-inf', '(' .. at.created)",
             "call('ZCOUNT', p .. 'open', '-inf', at.created)",
             "tests/integration/test_functions.py Functions.test_a_sweep_while_jobs_end",
         ),
         "a sweep covers a step back of the clock that came after it began": (
-            FUNCTIONS,
+            lua("sweep"),
             "    clock.swept = at.back\n",
             "    clock.swept = clock.back\n",
             "tests/integration/test_functions.py Functions.test_step_back_during_a_sweep",
         ),
         "a sweep goes on counting although a step has come to rest": (
-            FUNCTIONS,
+            lua("sweep"),
             "  if at.seq ~= job.seq or at.had_busy ~= job.busy then\n",
             "  if at.seq ~= job.seq then\n",
             FUNCTIONS_TEST + "test_sweep_counts_while_a_step_comes_to_rest",
         ),
         "a sweep trusts the index of due jobs": (
-            FUNCTIONS,
+            lua("sweep"),
             "  local wrong = not score or tonumber(score) > job.due or job.due > latest\n",
             "  local wrong = job.due > latest\n",
             "tests/integration/test_functions.py Functions.test_sweep_mends_the_index_of_due_jobs",
         ),
         "a notification of a job that is gone stays in the outbox": (
-            FUNCTIONS,
+            lua("expire"),
             "      call('ZREM', p .. 'owed', member)\n",
             "",
             "tests/integration/test_functions.py Functions.test_indexes_with_unknown_jobs",
@@ -1591,13 +1593,13 @@ RULES = {
     },
     "The input and the results of a job take 64 MiB at most": {
         "a result may exceed the limit": (
-            FUNCTIONS,
-            "  if rec.asked == 'A' and job.bytes + #op.result > DATA_MAX then\n",
-            "  if false then\n",
+            lua("record"),
+            "  elseif rec.asked == 'A' and job.bytes + #op.result > DATA_MAX then\n",
+            "  elseif false then\n",
             "tests/integration/test_functions.py Functions.test_limit_of_data_of_a_job",
         ),
         "a result that a person adds may exceed the limit": (
-            FUNCTIONS,
+            lua("commands"),
             "  elseif job.bytes + #result > DATA_MAX then\n",
             "  elseif false then\n",
             "tests/integration/test_functions.py Functions.test_limit_of_data_of_a_job",
@@ -1605,24 +1607,24 @@ RULES = {
     },
     "A job runs as often as tries says, and not again after a person took it back": {
         "a paused job runs again": (
-            FUNCTIONS,
+            lua("drive"),
             "      elseif job.hold == '' then\n        try_again(job, tried)",
             "      else\n        try_again(job, tried)",
             "tests/integration/test_functions.py Functions.test_a_paused_job_is_not_tried_again",
         ),
         "a job runs again for ever": (
-            FUNCTIONS,
+            lua("drive"),
             "  local at = tried < tries and not job.late",
             "  local at = not job.late",
         ),
         "a job does not run again": (
-            FUNCTIONS,
+            lua("drive"),
             "job.cause == 'FAILURE' and at then",
             "job.cause == 'FAILURE' and false then",
             "tests/integration/test_functions.py Functions.test_tries_of_a_job",
         ),
         "a job that a person took back runs again by itself": (
-            FUNCTIONS,
+            lua("commands"),
             "      call('HSET', job.key, 'tried', int(TRIES_MAX)) -- no other run by itself\n",
             "",
             "tests/integration/test_turns.py Turns.test_cancel_during_compensation",
@@ -1630,24 +1632,24 @@ RULES = {
     },
     "COMPENSATION_FAILED when no undo can go on: it names the steps, and ACTIVE is refused": {
         "a job gives up while another undo can go on": (
-            FUNCTIONS,
+            lua("drive"),
             "  elseif idle and #job.spreads == 0 and job.hold == '' and job.stuck_undo > 0 then",
             "  elseif #job.spreads == 0 and job.hold == '' and job.stuck_undo > 0 then",
             "tests/integration/test_functions.py Functions.test_compensation_failed",
         ),
         "the notification of COMPENSATION_FAILED names no step": (
-            FUNCTIONS,
+            lua("outcome"),
             "  add_notification(job, outcome, reason, job.failed)\n",
             "  add_notification(job, outcome, reason, '')\n",
         ),
         "a job whose undo has failed goes forward again": (
-            FUNCTIONS,
+            lua("commands"),
             "  elseif to == 'A' and job.outcome == 'COMPENSATION_FAILED' then\n",
             "  elseif false then\n",
             "tests/integration/test_functions.py Functions.test_compensation_failed",
         ),
         "the record of COMPENSATION_FAILED names no step": (
-            FUNCTIONS,
+            lua("transitions"),
             "    set(job, 'failed', job.failed == '' and int(i) or job.failed .. ' ' .. int(i))\n",
             "    set(job, 'failed', '')\n",
             "tests/integration/test_turns.py Turns.test_compensation_failed",
@@ -1655,13 +1657,13 @@ RULES = {
     },
     "A command is carried out once, by its command_id": {
         "a repeated command is carried out again": (
-            FUNCTIONS,
+            lua("steer"),
             "    if known.id == id then\n",
             "    if false then\n",
             "tests/integration/test_functions.py Functions.test_repeated_command",
         ),
         "a command with the command_id of another gets the answer of that one": (
-            FUNCTIONS,
+            lua("steer"),
             "  if known and known.command ~= command.name then\n",
             "  if false then\n",
             "tests/integration/test_turns.py Turns.test_repeated_command",
@@ -1669,38 +1671,38 @@ RULES = {
     },
     "A command respects if_seq and when it was issued; Retry has an order of its own": {
         "a refused command overtakes others": (
-            FUNCTIONS,
-            "    if code == 'DONE' or code == 'UNCHANGED' then\n",
-            "    if true then\n",
+            lua("steer"),
+            "  if code == 'DONE' or code == 'UNCHANGED' then\n",
+            "  if true then\n",
             "tests/integration/test_functions.py Functions.test_refused_commands_supersede_nothing",
         ),
         "a sender whose clock is ahead shuts the others out": (
-            FUNCTIONS,
+            lua("steer"),
             "int(min(tonumber(command.issued_at), job.now + CLOCK_AHEAD))",
             "command.issued_at",
             "tests/integration/test_functions.py Functions.test_command_from_a_clock_ahead",
         ),
         "a command ignores if_seq": (
-            FUNCTIONS,
+            lua("steer"),
             "  elseif command.if_seq ~= '0' and tonumber(command.if_seq) ~= job.seq then",
             "  elseif false then",
         ),
         "an overtaken command is carried out": (
-            FUNCTIONS,
+            lua("steer"),
             "  return order and command.issued_at ~= '0'",
             "  return false and command.issued_at ~= '0'",
             "tests/integration/test_functions.py Functions.test_orders_of_commands",
         ),
         "a Retry makes an earlier Cancel count as overtaken": (
-            FUNCTIONS,
-            "retry = 'retried', ",
-            "retry = 'ordered', ",
+            lua("steer"),
+            "retry = 'retried',",
+            "retry = 'ordered',",
             "tests/integration/test_functions.py Functions.test_orders_of_commands",
         ),
     },
     "The sender of a command, and its reason, are kept": {
         "a command leaves no entry in the history": (
-            FUNCTIONS,
+            lua("steer"),
             "  add_history(job, 'command', command.name, command.id ~= '' and command.id or '-', "
             "command.said)\n",
             "",
@@ -1709,34 +1711,34 @@ RULES = {
     },
     "Pause: replies are recorded, nothing is sent, until Resume": {
         "a job that its deadline holds cannot be paused": (
-            FUNCTIONS,
+            lua("commands"),
             "  elseif job.hold == 'paused' then\n",
             "  elseif job.hold ~= '' then\n",
             "tests/integration/test_functions.py Functions.test_pause_after_the_deadline",
         ),
         "join counters are not counted while a job is on hold": (
-            FUNCTIONS,
+            lua("job"),
             "and (work.from ~= 't' or job.ending == ''))",
             "and work.from ~= 't')",
             FUNCTIONS_TEST + "test_resolve_in_a_paused_job_that_turned",
         ),
         "a job on hold sends requests": (
-            FUNCTIONS,
+            lua("job"),
             "  return job.phase == 'PROCESSING' and job.hold == '' and job.ending == ''\n",
             "  return job.phase == 'PROCESSING' and job.ending == ''\n",
         ),
         "a resumed job forgets the steps that wait": (
-            FUNCTIONS,
+            lua("commands"),
             "  add_history(job, 'resumed')\n  if job.phase == 'PROCESSING' then\n",
             "  add_history(job, 'resumed')\n  if job.phase == 'NEVER' then\n",
         ),
         "a job that is not on hold is resumed": (
-            FUNCTIONS,
+            lua("commands"),
             "  elseif job.hold == '' then\n    return 'UNCHANGED'\n  end\n  set(",
             "  end\n  set(",
         ),
         "a paused job takes no replies": (
-            FUNCTIONS,
+            lua("record"),
             "rec.token ~= op.token or rec.state == 'R' and finished(job) then",
             "rec.token ~= op.token or rec.state == 'R' and (finished(job) or job.hold == "
             "'paused') then",
@@ -1745,56 +1747,56 @@ RULES = {
     },
     "Retry begins failed and parked steps anew, none in flight; UNKNOWN keeps its arguments": {
         "a Retry of all steps adds nothing to one that is under way": (
-            FUNCTIONS,
+            lua("transitions"),
             "  if not last or last.from ~= kind or last.offset > 0 then\n",
             "  if not last or last.from ~= kind then\n",
             "tests/integration/test_functions.py Functions.test_second_retry_all",
         ),
         "a Retry of a step keeps its counters": (
-            FUNCTIONS,
+            lua("commands"),
             "  remove_parked(job, i)\n  reset_counts(rec)\n",
             "  remove_parked(job, i)\n",
             FUNCTIONS_TEST + "test_retry_of_one_step_resets_its_failures",
         ),
         "a Retry of all steps keeps the counters": (
-            FUNCTIONS,
+            lua("walks"),
             "      reset_counts(rec)\n      set_state(job, i, rec, 'W', 0)\n",
             "      set_state(job, i, rec, 'W', 0)\n",
             FUNCTIONS_TEST + "test_retry_all_of_steps_whose_timers_the_end_cancelled",
         ),
         "a Retry of all steps keeps the counters of a due step that it has not reached yet": (
-            FUNCTIONS,
+            lua("drive"),
             "  elseif retry_ahead(job, i) and retry_applies(job, i, rec) then\n",
             "  elseif false then\n",
             FUNCTIONS_TEST + "test_retry_all_before_the_walk_reaches_a_step",
         ),
         "a Retry of all steps begins a step anew that has tries left": (
-            FUNCTIONS,
+            lua("drive"),
             "  elseif retry_ahead(job, i) and retry_applies(job, i, rec) then\n",
             "  elseif retry_ahead(job, i) then\n",
             FUNCTIONS_TEST + "test_retry_all_before_the_walk_reaches_a_step",
         ),
         "a Retry of all steps counts a step as passed that it reaches next": (
-            FUNCTIONS,
+            lua("walks"),
             "work.from == 'y' and work.offset <= i then",
             "work.from == 'y' and work.offset < i then",
             FUNCTIONS_TEST + "test_retry_all_before_the_walk_reaches_a_step",
         ),
         "a Retry of all steps keeps the counters of a step that was parked when the job ended": (
-            FUNCTIONS,
+            lua("walks"),
             "  elseif rec.state == 'R' or rec.current == job.desired "
             "or rec.failures + rec.expiries == 0 then",
             "  elseif rec.state ~= 'M' then",
             FUNCTIONS_TEST + "test_retry_all_of_steps_whose_timers_the_end_cancelled",
         ),
         "a Retry of all steps keeps the counters of a step that had failed when the job ended": (
-            FUNCTIONS,
+            lua("walks"),
             "  elseif rec.state == 'W' then\n    return has_tried(job, rec)\n",
             "",
             FUNCTIONS_TEST + "test_retry_all_of_a_permanent_failure_after_the_end",
         ),
         "a Retry of all steps passes over a step for which recovery was requested": (
-            FUNCTIONS,
+            lua("walks"),
             "  elseif rec.state == 'R' or rec.current == job.desired "
             "or rec.failures + rec.expiries == 0 then",
             "  elseif rec.state ~= 'W' or rec.current == job.desired "
@@ -1802,37 +1804,37 @@ RULES = {
             FUNCTIONS_TEST + "test_retry_all_of_a_step_due_to_be_parked",
         ),
         "a Retry of all steps forgets that a step has too many expiries": (
-            FUNCTIONS,
+            lua("transitions"),
             "  if rec.expiries >= t.expiries then\n"
             "    return 'DEATHS', silence_ends(job, t, rec)\n  elseif",
             "  if",
             FUNCTIONS_TEST + "test_retry_all_of_a_step_due_to_be_parked",
         ),
         "a Retry of all steps begins parked steps before it checks their counters": (
-            FUNCTIONS,
+            lua("commands"),
             "resume_after_failure(job, next(recs) and 'w' or 'y')",
             "resume_after_failure(job, 'w')",
             FUNCTIONS_TEST + "test_retry_all_of_a_permanent_failure_after_the_end",
         ),
         "a parked step whose timer the end of its job cancelled does not count as parked": (
-            FUNCTIONS,
+            lua("commands"),
             "and not has_tried(job, rec)",
             "",
             FUNCTIONS_TEST + "test_retry_of_a_step_whose_timer_the_end_cancelled",
         ),
         "a step in flight is retried": (
-            FUNCTIONS,
+            lua("commands"),
             "  if rec.state == 'R' or rec.state == 'M' then\n    return rec.state ==",
             "  if false then\n    return rec.state ==",
         ),
         "a step that may have taken effect gets other arguments": (
-            FUNCTIONS,
+            lua("change"),
             "  return how == '!' and 'ANEW' or nil, how ~= '!' and 'UNKNOWN' or nil\n",
             "  return 'ANEW'\n",
             FUNCTIONS_TEST + "test_new_arguments_for_an_unknown_step_are_refused",
         ),
         "new arguments are not kept": (
-            FUNCTIONS,
+            lua("change"),
             "    set_data(job, 'a' .. i, arguments)\n",
             "",
             "tests/integration/test_turns.py Turns.test_retry_with_other_arguments",
@@ -1840,35 +1842,35 @@ RULES = {
     },
     "Resolve sets the state of a step, unless it is in flight or waits for other steps": {
         "a step that is resolved as done loses its result": (
-            FUNCTIONS,
+            lua("commands"),
             "  if result ~= '' or state == 'D' then\n",
             "  if true then\n",
             "tests/integration/test_functions.py Functions.test_resolve_keeps_the_result",
         ),
         "a resolved state is not kept": (
-            FUNCTIONS,
+            lua("commands"),
             "  rec.current = state\n",
             "",
         ),
         "a step in flight is resolved": (
-            FUNCTIONS,
+            lua("commands"),
             "  elseif rec.state == 'R' then\n    return 'WRONG_STATE', 'IN_FLIGHT', i\n",
             "  elseif false then\n",
         ),
         "a step is resolved before the steps that it waits for": (
-            FUNCTIONS,
+            lua("commands"),
             "  elseif rec.waiting > 0 then\n    return 'WRONG_STATE', 'WAITING', i",
             "  elseif false then\n    return 'WRONG_STATE', 'WAITING', i",
         ),
     },
     "Kill: the job stops where it is, for good": {
         "a killed job takes replies": (
-            FUNCTIONS,
+            lua("record"),
             "if rec.token ~= op.token or rec.state == 'R' and finished(job) then",
             "if rec.token ~= op.token then",
         ),
         "a killed job takes commands": (
-            FUNCTIONS,
+            lua("steer"),
             "  elseif job.hold == 'killed' then\n    return 'WRONG_STATE', 'KILLED'\n",
             "",
             "tests/integration/test_turns.py Turns.test_kill",
@@ -1876,97 +1878,97 @@ RULES = {
     },
     "Migrate changes steps that have not begun, and no others; what may have begun is undone": {
         "a migration loses a Retry of all steps": (
-            FUNCTIONS,
+            lua("migrate"),
             "    if work.from == 'y' or work.from == 'w' then",
             "    if work.from == 'w' then",
             "tests/integration/test_functions.py Functions.test_migrate_after_retry_all",
         ),
         "a migration loses a Resume": (
-            FUNCTIONS,
+            lua("migrate"),
             "    if work.from == 'y' or work.from == 'w' then",
             "    if work.from == 'y' then",
             "tests/integration/test_functions.py Functions.test_migrate_after_resume",
         ),
         "a step is migrated although its agent has sent Progress": (
-            FUNCTIONS,
+            lua("migrate"),
             "flies and (progress or was_taken)\n",
             "flies and was_taken\n",
             "tests/integration/test_functions.py Functions.test_migrate_a_step_with_progress",
         ),
         "a step that no agent has begun counts as begun after a command of a person": (
-            FUNCTIONS,
+            lua("walks"),
             "  if rec.unstarted < rec.attempt then\n    rec.unstarted = 0",
             "  if true then\n    rec.unstarted = 0",
             "tests/integration/test_functions.py Functions.test_resolve_keeps_a_step_unbegun",
         ),
         "a scan continues where it was although a migration came in between": (
-            FUNCTIONS,
+            lua("job"),
             "    if tonumber(offset) < job.n then\n",
             "    if true then\n",
             "tests/integration/test_functions.py Functions.test_migrate_during_a_scan",
         ),
         "a scan past the last step continues there when the job gets more steps": (
-            FUNCTIONS,
+            lua("job"),
             "      job.scan_changed = true\n    end\n",
             "    end\n",
             "tests/integration/test_functions.py Functions.test_scan_position_past_the_last_step",
         ),
         "a migration changes a step that has begun": (
-            FUNCTIONS,
+            lua("migrate"),
             "    or rec.unstarted < rec.attempt - (flies and 1 or 0)",
             "    or rec.current == 'A'",
             "tests/integration/test_functions.py Functions.test_migrate_a_step_in_flight",
         ),
         "a migration does not count join counters anew": (
-            FUNCTIONS,
+            lua("migrate"),
             "  local spreads = job.spreads\n  count_anew(job)\n",
             "  local spreads = job.spreads\n",
             "tests/integration/test_functions.py Functions.test_migrate",
         ),
         "a migration keeps the record of a step that is gone": (
-            FUNCTIONS,
+            lua("migrate"),
             "    job.records[i] = nil\n    call('HDEL', job.key, int(i))\n",
             "    job.records[i] = nil\n",
             "tests/integration/test_migrate.py Migrate.test_nothing_is_left_of_removed_steps",
         ),
         "a migration keeps the reference to the old definition": (
-            FUNCTIONS,
+            lua("change"),
             "  hold_definition(job.p, digest)\n  release_definition(job.p, job.def.digest)\n",
             "  hold_definition(job.p, digest)\n",
             "tests/integration/test_functions.py Functions.test_migrate",
         ),
         "a migration voids timers": (
-            FUNCTIONS,
+            lua("dispatch"),
             "    local turned = rec.since < job.since\n",
             "    local turned = true\n",
             "tests/integration/test_migrate.py Migrate.test_timers_stay",
         ),
         "a migration leaves out a step that was sent": (
-            FUNCTIONS,
+            lua("migrate"),
             "  elseif is_gone and may_have_begun(rec) then\n",
             "  elseif false then\n",
             FUNCTIONS_TEST + "test_migrate_without_a_step_that_was_sent",
         ),
         "a migration repeats a step that a person has resolved as done": (
-            FUNCTIONS,
+            lua("migrate"),
             "  elseif rec.current == 'A' then\n    return nil, 'BEGUN'",
             "  elseif false then\n    return nil, 'BEGUN'",
             "tests/integration/test_functions.py Functions.test_migrate_a_resolved_step",
         ),
         "a step that had failed for good is still failed after a migration": (
-            FUNCTIONS,
+            lua("migrate"),
             "    elseif rec.state == 'F' and rec.since >= job.since then",
             "    elseif false then",
             "tests/integration/test_functions.py Functions.test_migrate_a_failed_step",
         ),
         "arguments that a migration drops still count": (
-            FUNCTIONS,
+            lua("migrate"),
             "  set_data(job, 'a' .. i, '') --",
             "  call('HDEL', job.p .. 'data:' .. job.id, 'a' .. i) --",
             "tests/integration/test_functions.py Functions.test_migrate_a_step_with_new_arguments",
         ),
         "a migration does not undo what may have been begun": (
-            FUNCTIONS,
+            lua("migrate"),
             "    rec.current = maybe and 'U' or 'D'\n",
             "    rec.current = 'D'\n",
             "tests/integration/test_migrate.py Migrate.test_in_flight_without_an_agent",
@@ -1981,107 +1983,108 @@ RULES = {
     },
     "A step at rest can be changed; what it may have done is undone before, and its fences stay": {
         "a step in flight is changed": (
-            FUNCTIONS,
+            lua("commands"),
             "  if rec.state == 'R' or rec.state == 'M' then\n    return rec.state == 'M' and",
             "  if rec.state == 'M' then\n    return rec.state == 'M' and",
             FUNCTIONS_TEST + "test_change_of_a_step_in_flight_or_done",
         ),
         "a step that may have been done is changed without an undo": (
-            FUNCTIONS,
+            lua("change"),
             "  elseif before == 'UNDO' then\n",
             "  elseif false then\n",
             FUNCTIONS_TEST + "test_change_of_an_unknown_step",
         ),
         "the undo before a change has the new definition": (
-            FUNCTIONS,
+            lua("change"),
             "  set(job, 'waits_for', concat(numbers, ' '))\n",
-            "  set(job, 'waits_for', concat(numbers, ' '))\n  take_definition(job, words[2])\n",
+            "  set(job, 'waits_for', concat(numbers, ' '))\n  take_definition(job, definition)\n",
             FUNCTIONS_TEST + "test_change_of_an_unknown_step",
         ),
         "the record of an undo before a change loses the turn of the forward action": (
-            FUNCTIONS,
+            lua("job"),
             "rec.since == 1 and rec.forward == rec.turn and text",
             "rec.since == 1 and text",
             FUNCTIONS_TEST + "test_change_of_an_unknown_step",
         ),
         "other steps begin while a change waits": (
-            FUNCTIONS,
+            lua("dispatch"),
             "  elseif asked == 'A' and job.waits_for ~= '' then\n"
             "    set_state(job, i, rec, 'W', 0)\n    return\n",
             "",
             FUNCTIONS_TEST + "test_change_of_an_unknown_step",
         ),
         "a change waits only for the first step that is undone": (
-            FUNCTIONS,
+            lua("change"),
             "current == 'U' then\n      return false\n    end\n  end\n  return true\nend\n",
             "current == 'U' then\n      return false\n    end\n    break\n  end\n  return true\n"
             "end\n",
             FUNCTIONS_TEST + "test_migrate_unknown_steps",
         ),
         "steps that a change has held up are not begun": (
-            FUNCTIONS,
+            lua("walks"),
             "    change.carry_out(job, nonce)\n    add_walk(job, 'w')\n",
             "    change.carry_out(job, nonce)\n",
             FUNCTIONS_TEST + "test_change_of_an_unknown_step",
         ),
         "another lease is other work": (
-            FUNCTIONS,
+            lua("change"),
             "  add_history(job, how == 't' and 'changed' or 'edited', i, what)\n",
             "  set(job, 'turn', job.turn + 1)\n  rec.turn = job.turn\n"
             "  add_history(job, how == 't' and 'changed' or 'edited', i, what)\n",
             FUNCTIONS_TEST + "test_change_of_the_lease",
         ),
         "a migration to another lease is other work": (
-            FUNCTIONS,
+            lua("migrate"),
             "    if step.how ~= 't' then\n      replace_step(",
             "    if true then\n      replace_step(",
             FUNCTIONS_TEST + "test_migrate_to_another_lease",
         ),
         "a job that has turned is changed nevertheless": (
-            FUNCTIONS,
+            lua("transitions"),
             "  change.drop(job)\n  if job.hold == 'deadline' then\n",
             "  if job.hold == 'deadline' then\n",
             FUNCTIONS_TEST + "test_change_dropped_by_a_turn",
         ),
         "a job that has ended keeps the definition of a change": (
-            FUNCTIONS,
+            lua("outcome"),
             "function settle(job, outcome, reason)\n  change.drop(job)\n",
             "function settle(job, outcome, reason)\n",
             FUNCTIONS_TEST + "test_change_dropped_by_a_turn",
         ),
         "a change that is not carried out leaves no entry in the history": (
-            FUNCTIONS,
+            lua("change"),
             "  if code ~= 'DONE' then\n    add_history(job, 'unchanged', why or code, i)\n",
             "  if code ~= 'DONE' then\n",
             FUNCTIONS_TEST + "test_change_dropped_by_a_resolve",
         ),
         "a second change overwrites one that waits": (
-            FUNCTIONS,
+            lua("change"),
             "  elseif job.waits_for ~= '' then\n    return 'WRONG_STATE', 'CHANGING'\n  elseif how",
             "  elseif how",
             FUNCTIONS_TEST + "test_change_of_an_unknown_step",
         ),
         "an undo before a change, and what is done after it, have the same key": (
-            FUNCTIONS,
+            lua("change"),
             "    set(job, 'turn', job.turn + 2)\n    add_history(job, 'changing', step.i)\n",
             "    set(job, 'turn', job.turn + 1)\n    add_history(job, 'changing', step.i)\n"
             "    job.turn = job.turn + 1\n",
             FUNCTIONS_TEST + "test_key_after_a_change_that_was_dropped",
         ),
         "an undo that was sent is other work": (
-            FUNCTIONS,
+            lua("change"),
             "    if step.rec.asked == 'A' then\n      step.rec.asked, step.rec.turn = 'D'",
             "    if true then\n      step.rec.asked, step.rec.turn = 'D'",
             FUNCTIONS_TEST + "test_an_undo_that_was_sent_keeps_its_key",
         ),
         "a try that is due while a change waits is lost": (
-            FUNCTIONS,
-            "  elseif (job.hold ~= '' or job.waits_for ~= '' and next_asked(job, rec) == 'A') and",
-            "  elseif job.hold ~= '' and",
+            lua("expire"),
+            "  elseif (job.hold ~= '' or job.waits_for ~= '' and next_asked(job, rec) == 'A')\n"
+            "    and",
+            "  elseif job.hold ~= ''\n    and",
             FUNCTIONS_TEST + "test_timers_wait_for_a_change",
         ),
         "the undo before a change has the new arguments": (
-            FUNCTIONS,
+            lua("change"),
             "    return put_off(job, command.nonce, {{i = i, rec = rec}}, 'change',",
             "    set_data(job, 'a' .. i, arguments)\n"
             "    return put_off(job, command.nonce, {{i = i, rec = rec}}, 'change',",
@@ -2120,7 +2123,7 @@ RULES = {
     },
     "Heartbeats renew a lease, never beyond start + lock; their loss shows early": {
         "a heartbeat makes a lease longer than its lock": (
-            FUNCTIONS,
+            lua("renew"),
             "  set_state(job, i, rec, 'R', min(limit, lease))\n",
             "  set_state(job, i, rec, 'R', lease + t.lock)\n",
         ),
@@ -2138,18 +2141,18 @@ RULES = {
             f"{AGENT} test_heartbeat_beyond_the_lease",
         ),
         "the first heartbeat extends the lease to the whole lock": (
-            FUNCTIONS,
+            lua("renew"),
             "  set_state(job, i, rec, 'R', min(limit, lease))\n",
             "  set_state(job, i, rec, 'R', limit)\n",
             "tests/integration/test_long_work.py LongWork.test_early_expiry",
         ),
         "the token of a Progress is not compared": (
-            FUNCTIONS,
+            lua("renew"),
             "  if not rec or rec.token ~= token or rec.state ~= 'R' then",
             "  if not rec or rec.state ~= 'R' then",
         ),
         "Progress renews a lease that is over": (
-            FUNCTIONS,
+            lua("renew"),
             "  if not rec or rec.token ~= token or rec.state ~= 'R' then",
             "  if not rec or rec.token ~= token then",
             "tests/integration/test_functions.py Functions.test_progress_of_another_token",
@@ -2193,13 +2196,13 @@ RULES = {
     },
     "The fraction and the note of Progress are shown to a client that asks": {
         "the fraction is not kept": (
-            FUNCTIONS,
+            lua("renew"),
             "format('%s %.0f %s %s', token, limit, fraction, note)",
             "format('%s %.0f %s %s', token, limit, '-1', note)",
             "tests/integration/test_long_work.py LongWork.test_progress_is_shown_and_renews",
         ),
         "the note is not kept": (
-            FUNCTIONS,
+            lua("renew"),
             "format('%s %.0f %s %s', token, limit, fraction, note)",
             "format('%s %.0f %s %s', token, limit, fraction, '')",
             "tests/integration/test_long_work.py LongWork.test_progress_is_shown_and_renews",
@@ -2219,7 +2222,7 @@ RULES = {
             f"{AGENT} test_cut_off",
         ),
         "the answer to Progress says that all is wanted": (
-            FUNCTIONS,
+            lua("renew"),
             "  local wanted = not finished(job) and not overtaken(job, rec) and not (left "
             "and left <= 0)\n",
             "  local wanted = true\n",
@@ -2287,12 +2290,12 @@ RULES = {
     },
     "An expiry counts once, with any number of supervisors": {
         "a repeated Recover has an effect twice": (
-            FUNCTIONS,
+            lua("drive"),
             "      if rec.state == 'M' then\n",
             "      if rec.state ~= 'R' then\n",
         ),
         "a lease expires again before the job is driven": (
-            FUNCTIONS,
+            lua("expire"),
             "    withdraw(job, i, rec)\n  elseif rec.till == 0",
             "    withdraw(job, i, rec)\n"
             "  elseif rec.state == 'M' and rec.till <= job.now then\n"
@@ -2302,19 +2305,19 @@ RULES = {
     },
     "Partitions are shared fairly among live supervisors, and taken over from dead ones": {
         "the first supervisor leads everything": (
-            FUNCTIONS,
+            lua("processes"),
             "  return names[tonumber(match(p, '(%d+)}:$')) % max(#names, 1) + 1]\n",
             "  return names[1]\n",
             f"{SUPERVISOR} test_partitions_are_shared",
         ),
         "a dead supervisor keeps its lead": (
-            FUNCTIONS,
+            lua("processes"),
             "  return left > 0 and left <= tonumber(lease)\n",
             "  return till and lease\n",
             f"{SUPERVISOR} test_other_supervisor_leads",
         ),
         "a lead of before a step back of the clock lasts": (
-            FUNCTIONS,
+            lua("processes"),
             "  return left > 0 and left <= tonumber(lease)\n",
             "  return left > 0\n",
             f"{SUPERVISOR} test_lead_after_the_clock_is_set",
@@ -2535,7 +2538,7 @@ RULES = {
             f"{LIMITS} test_rate_without_a_reply_to",
         ),
         "a user may have any number of jobs": (
-            FUNCTIONS,
+            lua("submit"),
             "  return jobs > 0 and call('ZCARD', p .. 'l:=' .. owner) >= jobs\n",
             "  return false\n",
             f"{LIMITS} test_job_limit",
@@ -2547,75 +2550,75 @@ RULES = {
             f"{LIMITS} test_job_limit",
         ),
         "the jobs of a user may take any number of bytes": (
-            FUNCTIONS,
+            lua("submit"),
             "  return bytes > 0 and (tonumber(",
             "  return false and (tonumber(",
             "tests/integration/test_functions.py Functions.test_limit_of_bytes_of_a_user",
         ),
         "labels cost no bytes": (
-            FUNCTIONS,
+            lua("submit"),
             "#texts_of(labels) * LABEL_BYTES + 2 * #labels",
             "0",
             "tests/integration/test_functions.py Functions.test_limit_of_bytes_of_a_user",
         ),
         "a command costs no bytes": (
-            FUNCTIONS,
+            lua("steer"),
             "  call('HINCRBY', job.p .. 'users', owner, int(cost))\n",
             "",
             "tests/integration/test_functions.py Functions.test_commands_count_for_their_owner",
         ),
         "a user over the limit may still send commands": (
-            FUNCTIONS,
+            lua("steer"),
             "  elseif not within_bytes(p, command_name, owner, bytes) then\n",
             "  elseif false then\n",
             "tests/integration/test_functions.py Functions.test_commands_count_for_their_owner",
         ),
         "a user over the limit may not end jobs": (
-            FUNCTIONS,
+            lua("steer"),
             " or command_name == 'cancel' or command_name == 'kill'\n    or not over",
             "\n    or not over",
             "tests/integration/test_functions.py Functions.test_commands_count_for_their_owner",
         ),
         "the bytes of commands are not given back": (
-            FUNCTIONS,
+            lua("steer"),
             "  call('HINCRBY', job.key, 'cost', int(cost))\n",
             "",
             "tests/integration/test_functions.py Functions.test_commands_count_for_their_owner",
         ),
         "the bytes of forgotten jobs still count": (
-            FUNCTIONS,
+            lua("forget"),
             "    if owner and cost > 0 and call('HINCRBY'",
             "    if false and call('HINCRBY'",
             "tests/integration/test_functions.py Functions.test_limit_of_bytes_of_a_user",
         ),
         "a start_at may be any time ahead": (
-            FUNCTIONS,
-            "  if horizon > 0 and start_at > now + horizon then",
-            "  if false then",
+            lua("submit"),
+            "  elseif horizon > 0 and start_at > now + horizon then",
+            "  elseif false then",
             "tests/integration/test_functions.py Functions.test_no_start_beyond_the_horizon",
         ),
     },
     "A job belongs to its owner": {
         "a user who repeats a Submit takes over the job": (
-            FUNCTIONS,
+            lua("submit"),
             "  if call('HGET', job.key, 'digest') ~= digest or is_others(p, job.id, owner) then\n",
             "  if call('HGET', job.key, 'digest') ~= digest then\n",
             f"{OWNERS} Owners.test_end_of_a_job_is_its_owners",
         ),
         "a job without an owner belongs to everybody": (
-            FUNCTIONS,
+            lua("job"),
             "'submitter') ~= owner\n",
             "'submitter') ~= owner and call('HEXISTS', p .. 'data:' .. id, 'submitter') == 1\n",
             "tests/integration/test_functions.py Functions.test_job_without_an_owner",
         ),
         "any user may send commands to a job": (
-            FUNCTIONS,
+            lua("steer"),
             "  if is_others(p, job_id, owner) then\n",
             "  if false then\n",
             "tests/integration/test_functions.py Functions.test_job_of_another_owner",
         ),
         "the Kill of another user repairs a corrupt job": (
-            FUNCTIONS,
+            lua("steer"),
             "  if is_others(p, job_id, owner) then\n",
             "  if command_name == 'kill' then\n"
             "    make_readable(p, job_id, now)\n"
@@ -2624,13 +2627,13 @@ RULES = {
             "tests/integration/test_functions.py Functions.test_job_without_an_owner",
         ),
         "any user may read a job": (
-            FUNCTIONS,
+            lua("inspect"),
             "call('EXISTS', job) == 0 or is_others(p, job_id, owner) then",
             "call('EXISTS', job) == 0 then",
             "tests/integration/test_functions.py Functions.test_job_of_another_owner",
         ),
         "any user may read a history": (
-            FUNCTIONS,
+            lua("inspect"),
             "  if not digest or is_others(p, job_id, owner) then",
             "  if not digest then",
             "tests/integration/test_functions.py Functions.test_job_of_another_owner",
@@ -2684,15 +2687,15 @@ RULES = {
             f"{OWNERS} Owners.test_definitions",
         ),
         "a definition in a Submit takes a registered name": (
-            FUNCTIONS,
+            lua("submit"),
             "  elseif definition ~= '' and takes_a_name(p, definition, full_name) then\n",
             "  elseif false then\n",
             "tests/integration/test_functions.py Functions.test_name_of_a_registered_workflow",
         ),
         "a definition in a Submit takes another version of a registered name": (
-            FUNCTIONS,
-            "call('HGET', p .. 'workflows', name) and call(",
-            "call('HGET', p .. 'workflows', full_name) and call(",
+            lua("submit"),
+            "call('HGET', p .. 'workflows', name)\n    and call(",
+            "call('HGET', p .. 'workflows', full_name)\n    and call(",
             "tests/integration/test_functions.py Functions.test_name_of_a_registered_workflow",
         ),
         "a submitter may resolve a step": (
@@ -2746,79 +2749,79 @@ RULES = {
     },
     "A reply counts only if it comes from agents of the step's actor": {
         "the tokens of one call have the same digits": (
-            FUNCTIONS,
+            lua("dispatch"),
             "redis.sha1hex(nonce .. '.' .. int(i))",
             "redis.sha1hex(nonce)",
             "tests/integration/test_functions.py Functions.test_tokens_of_one_call",
         ),
         "a token does not depend on the nonce": (
-            FUNCTIONS,
+            lua("dispatch"),
             "redis.sha1hex(nonce .. '.' .. int(i))",
             "redis.sha1hex(int(i))",
             "tests/integration/test_functions.py Functions.test_tokens_of_two_calls",
         ),
         "a token is in hex, so that a record is longer than Redis keeps compact": (
-            FUNCTIONS,
+            lua("dispatch"),
             ":gsub('%x%x%x', twins))",
             ":gsub('%x%x%x', '%0'))",
             "tests/integration/test_functions.py Functions.test_the_record_of_a_step_is_short",
         ),
         "the history shows the whole token": (
-            FUNCTIONS,
+            lua("dispatch"),
             "  return int(i) .. '.' .. sub(redis.sha1hex(token), 1, 8)\n",
             "  return token\n",
             "tests/integration/test_functions.py Functions.test_tokens_of_one_call",
         ),
         "a made-up reply of another actor is kept as evidence": (
-            FUNCTIONS,
-            "      if not is_other_actor(job, i, rec, op.actor) then\n        keep_late",
-            "      if true then\n        keep_late",
+            lua("record"),
+            "  if not is_other_actor(job, i, rec, op.actor) then\n    keep_late",
+            "  if true then\n    keep_late",
             FUNCTIONS_TEST + "test_late_reply_of_another_actor_is_not_kept",
         ),
         "the evidence of a late reply shows its token": (
-            FUNCTIONS,
-            "op.kind, token_id(i, op.token), op.error_class}",
-            "op.kind, op.token, op.error_class}",
+            lua("record"),
+            "op.kind, token_id(i, op.token),\n",
+            "op.kind, op.token,\n",
             "tests/integration/test_functions.py Functions.test_tokens_of_one_call",
         ),
         "a reply from agents of another actor counts": (
-            FUNCTIONS,
-            "  if is_other_actor(job, i, rec, op.actor) then\n",
-            "  if false then\n",
+            lua("record"),
+            "  elseif is_other_actor(job, i, rec, op.actor) then\n",
+            "  elseif false then\n",
             "tests/integration/test_functions.py Functions.test_a_reply_of_another_actor",
         ),
         "Progress from agents of another actor counts": (
-            FUNCTIONS,
+            lua("renew"),
             "  if not rec or is_other_actor(job, i, rec, actor) then\n",
             "  if not rec then\n",
             "tests/integration/test_functions.py Functions.test_a_reply_of_another_actor",
         ),
         "the actor of the forward action answers for an undo": (
-            FUNCTIONS,
+            lua("definitions"),
             "actor ~= '' and terms_of(job.def, i, rec.asked).actor\n",
             "actor ~= '' and step_of(job.def, i).forward.actor\n",
             "tests/integration/test_functions.py Functions.test_an_undo_of_another_actor",
         ),
         "a definition of an earlier build, without actors, takes no replies": (
-            FUNCTIONS,
+            lua("definitions"),
             "  return own and own ~= '' and own ~= actor\n",
             "  return own and own ~= actor\n",
             FUNCTIONS_TEST + "test_a_reply_of_a_job_whose_steps_have_no_actors",
         ),
         "a definition of an earlier build never gets its actors": (
-            FUNCTIONS,
+            lua("definitions"),
             "  if ready ~= FORMAT or named ~= '2' then",
             "  if ready ~= FORMAT or not named then",
             FUNCTIONS_TEST + "test_names_of_a_definition_that_an_earlier_build_has_stored",
         ),
         "a Submit does not have an old definition stored again": (
-            FUNCTIONS,
+            lua("submit"),
             "  if ready ~= FORMAT or definition ~= '' and named ~= '2' and named ~= '0' then",
             "  if ready ~= FORMAT then",
             FUNCTIONS_TEST + "test_a_submit_of_a_definition_that_an_earlier_build_has_stored",
         ),
         "a definition from a scheduler that knows no actors counts as complete": (
-            FUNCTIONS,
+            lua("definitions"),
             "has_actors and '2' or '0')",
             "'2')",
             "tests/integration/test_functions.py Functions.test_a_definition_that_names_no_actors",
@@ -2958,56 +2961,56 @@ RULES = {
     },
     "A jump of the store's clock, either way, ends no lease early, nor late": {
         "a lease that is renewed after a jump is lengthened by the jump": (
-            FUNCTIONS,
+            lua("expire"),
             "      till = lease_end(clock, rec.till, lease_length(job, i, rec, t))\n",
             "      till = lease_end(clock, rec.till, given)\n",
             "tests/integration/test_functions.py Functions.test_a_renewed_lease_after_a_jump",
         ),
         "a job that has begun begins once more after the clock steps back": (
-            FUNCTIONS,
+            lua("commands"),
             "job.start_at > job.now and not job.started then",
             "job.start_at > job.now then",
             "tests/integration/test_functions.py Functions.test_start_at_counts_once",
         ),
         "a lease of before a jump ahead is not lengthened": (
-            FUNCTIONS,
+            lua("clock"),
             "  return till - given < clock.jumped and till + clock.by or till\n",
             "  return till\n",
             f"{SUPERVISOR} test_clock_jumps_ahead",
         ),
         "leases end in the quiet time after a jump ahead": (
-            FUNCTIONS,
+            lua("expire"),
             "    elseif job.now < clock.quiet or hold > 0",
             "    elseif hold > 0",
             f"{SUPERVISOR} test_clock_jumps_without_supervisors",
         ),
         "a step back is not noticed": (
-            FUNCTIONS,
+            lua("clock"),
             "  if now < seen - CLOCK_STEP then\n",
             "  if false then\n",
             f"{SUPERVISOR} test_clock_steps_back",
         ),
         "due times are not derived again after a step back": (
-            FUNCTIONS,
+            lua("sweep"),
             "  if wrong or at.back > 0 then",
             "  if wrong then",
             "tests/integration/test_functions.py Functions.test_all_jobs_are_due_after_a_step_back",
         ),
         "a due time that is too late is not derived again": (
-            FUNCTIONS,
+            lua("sweep"),
             "    job.due, job.due_changed = min(job.due, job.now), true\n    job.scan,",
             "    job.due, job.due_changed = job.due, true\n    job.scan,",
             "tests/integration/test_functions.py Functions.test_all_jobs_are_due_after_a_step_back",
         ),
         "a scan in pieces goes on after a step back": (
-            FUNCTIONS,
+            lua("sweep"),
             "    job.due, job.due_changed = min(job.due, job.now), true\n"
             "    job.scan, job.scan_changed = nil, true\n",
             "    job.due, job.due_changed = min(job.due, job.now), true\n",
             "tests/integration/test_functions.py Functions.test_scan_begins_anew_after_a_step_back",
         ),
         "a lease of before a jump ahead lasts too long": (
-            FUNCTIONS,
+            lua("clock"),
             "  return till - given < clock.jumped and till + clock.by or till\n",
             "  return till - given < clock.jumped and till + 2 * clock.by or till\n",
         ),
@@ -3017,7 +3020,7 @@ RULES = {
             "        s->clock.jump = 2 * (most - s->offset_most) + JUMP_MS;\n",
         ),
         "what is due in the quiet time after a jump is inspected much later": (
-            FUNCTIONS,
+            lua("expire"),
             "      return job.now + NAMED_AGAIN\n",
             "      return job.now + SWEEP_BOUND\n",
         ),
@@ -3100,7 +3103,7 @@ RULES = {
             "incarnations < 1",
         ),
         "three live incarnations count as two that a message has killed": (
-            FUNCTIONS,
+            lua("processes"),
             "  if what == 'begin' and #incarnations > 1 and is_new(known, now) then\n",
             "  if false then\n",
             f"{SUSPECTS} test_copies_of_a_suspect",
@@ -3182,13 +3185,13 @@ RULES = {
             f"{ROLLBACK} test_store_emptied",
         ),
         "accepting a job does not move the watermark": (
-            FUNCTIONS,
-            "  add_history(job, 'created', found, by)\n  move_watermark(job)\n",
-            "  add_history(job, 'created', found, by)\n",
+            lua("submit"),
+            "  add_history(job, 'created', def.digest, by)\n  move_watermark(job)\n",
+            "  add_history(job, 'created', def.digest, by)\n",
             f"{ROLLBACK} test_store_emptied",
         ),
         "settling a job does not move the watermark": (
-            FUNCTIONS,
+            lua("outcome"),
             "  job.settled = job.seq\n  move_watermark(job)\n",
             "  job.settled = job.seq\n",
             f"{ROLLBACK} test_lost_end_of_a_job",
@@ -3200,7 +3203,7 @@ RULES = {
             f"{ROLLBACK} test_store_went_back",
         ),
         "a job that exists is listed as gone": (
-            FUNCTIONS,
+            lua("processes"),
             "    if call('EXISTS', p .. 'job:' .. list[k]) == 0 then\n      lost[",
             "    if true then\n      lost[",
             f"{ROLLBACK} test_store_went_back",
@@ -3304,13 +3307,13 @@ RULES = {
     },
     "The same Submit again is ALREADY, another one with its id CONFLICT, wherever answers go": {
         "the id of a job is given to another job": (
-            FUNCTIONS,
+            lua("submit"),
             "  if call('HGET', job.key, 'digest') ~= digest or is_others(p, job.id, owner) then\n",
             "  if is_others(p, job.id, owner) then\n",
             "tests/integration/test_functions.py Functions.test_repeated_submit",
         ),
         "a newer reply_to does not replace the old one": (
-            FUNCTIONS,
+            lua("submit"),
             "  if reply_to ~= '' then\n",
             "  if false then\n",
             "tests/integration/test_functions.py Functions.test_repeated_submit",
@@ -3328,46 +3331,46 @@ RULES = {
             "tests/integration/test_bad_input.py BadInput.test_same_id",
         ),
         "a redelivered Submit does not send its requests again": (
-            FUNCTIONS,
+            lua("submit"),
             "  if redelivered == '1' then\n    resend_after(job, 'r')\n",
             "  if false then\n    resend_after(job, 'r')\n",
         ),
         "a repeated Submit makes its job again": (
-            FUNCTIONS,
+            lua("submit"),
             "  if call('EXISTS', p .. 'job:' .. job_id) == 1 then\n    local job",
             "  if false then\n    local job",
         ),
     },
     "A definition is known by its content, never changes, and is kept while it is needed": {
         "a version is registered with other content": (
-            FUNCTIONS,
+            lua("definitions"),
             "    if taken and taken ~= digest then\n",
             "    if false then\n",
             "tests/integration/test_functions.py Functions.test_a_version_is_one_definition",
         ),
         "the version that was registered last counts as the newest": (
-            FUNCTIONS,
+            lua("definitions"),
             "    if tonumber(version) > newest then\n",
             "    if true then\n",
             "tests/integration/test_functions.py Functions.test_a_version_is_one_definition",
         ),
         "the reference of a job to its definition is not counted": (
-            FUNCTIONS,
+            lua("submit"),
             "  if call('HINCRBY', job.def.key, 'refs', 1) == 1 then\n    call('ZREM', p ..",
             "  if call('HINCRBY', job.def.key, 'refs', 0) == 1 then\n    call('ZREM', p ..",
         ),
         "a definition that other jobs need is dropped": (
-            FUNCTIONS,
+            lua("definitions"),
             "'refs', -1) <= 0 then",
             "'refs', -1) <= 1 then",
         ),
         "a forgotten job keeps its definition": (
-            FUNCTIONS,
+            lua("forget"),
             "  if digest then\n    release_definition(p, digest)\n",
             "  if false then\n    release_definition(p, digest)\n",
         ),
         "a definition that waits for its first job is dropped": (
-            FUNCTIONS,
+            lua("forget"),
             "int(now - UNUSED_DEFINITION)",
             "int(now)",
             "tests/integration/test_functions.py Functions.test_unused_definition_is_forgotten",
@@ -3375,91 +3378,91 @@ RULES = {
     },
     "A settled job is forgotten after its retention, and once its notifications are confirmed": {
         "a job is forgotten at once": (
-            FUNCTIONS,
+            lua("forget"),
             "int(kept_since(p, now, tonumber(retention))), 'LIMIT', 0,",
             "int(now), 'LIMIT', 0,",
         ),
         "a job that ended before a jump ahead is not kept longer": (
-            FUNCTIONS,
+            lua("forget"),
             "  return since - clock.by < clock.jumped and since - clock.by or since\n",
             "  return since\n",
             "tests/integration/test_functions.py Functions.test_retention_after_a_jump",
         ),
         "a job that ends after a jump ahead is kept longer": (
-            FUNCTIONS,
+            lua("forget"),
             "  return since - clock.by < clock.jumped and since - clock.by or since\n",
             "  return since - clock.by\n",
             "tests/integration/test_functions.py Functions.test_retention_after_a_jump",
         ),
         "a job is forgotten although the outbox has a notification of it": (
-            FUNCTIONS,
+            lua("forget"),
             "    if owes(p, id) then\n",
             "    if false then\n",
             "tests/integration/test_functions.py Functions.test_retention",
         ),
         "the data of a forgotten job stays": (
-            FUNCTIONS,
+            lua("forget"),
             "  call('UNLINK', key, p .. 'data:' .. id, p .. 'hist:' .. id)\n",
             "  call('UNLINK', key, p .. 'hist:' .. id)\n",
         ),
         "a jump of the clock ends the retention": (
-            FUNCTIONS,
+            lua("forget"),
             "  if is_quiet(p, now) then\n    return {'0', '0', needs(p)}\n",
             "  if false then\n    return {'0', '0', needs(p)}\n",
             "tests/integration/test_functions.py Functions.test_retention",
         ),
         "a forgotten job is found by its labels": (
-            FUNCTIONS,
+            lua("forget"),
             "  for _, index in ipairs(index_keys(p, workflow, labels)) do\n    call('ZREM'",
             "  for _, index in ipairs(index_keys(p, workflow, '')) do\n    call('ZREM'",
             "tests/integration/test_functions.py Functions.test_retention",
         ),
         "a forgotten job is found among those that failed": (
-            FUNCTIONS,
+            lua("forget"),
             "  call('ZREM', p .. 'failed', id)\nend",
             "end",
         ),
         "a forgotten job is found among all jobs": (
-            FUNCTIONS,
+            lua("forget"),
             "    call('ZREM', index, id)\n",
             "    call('ZREM', index == p .. 'jobs' and p .. 'due' or index, id)\n",
         ),
         "a forgotten job is found by its workflow": (
-            FUNCTIONS,
+            lua("forget"),
             "  for _, index in ipairs(index_keys(p, workflow, labels)) do\n    call('ZREM'",
             "  for _, index in ipairs(index_keys(p, '', labels)) do\n    call('ZREM'",
         ),
         "the history of a forgotten job stays": (
-            FUNCTIONS,
+            lua("forget"),
             "  call('UNLINK', key, p .. 'data:' .. id, p .. 'hist:' .. id)\n",
             "  call('UNLINK', key, p .. 'data:' .. id)\n",
         ),
     },
     "No call touches more steps than its budget, and another call continues with the rest": {
         "the dependents of a step may take any part of a call": (
-            FUNCTIONS,
+            lua("walks"),
             "  job.budget.left = job.budget.left - count\n",
             "",
             "tests/integration/test_functions.py Functions.test_budget_of_a_call",
         ),
         "a turn may take any part of a call": (
-            FUNCTIONS,
+            lua("walks"),
             "      job.budget.left = job.budget.left - 1\n      if turn_step",
             "      if turn_step",
             "tests/integration/test_functions.py Functions.test_budget_of_a_call",
         ),
         "a job with work left over is not due": (
-            FUNCTIONS,
+            lua("save"),
             "    lower_due(job, job.now + CONTINUED)\n",
             "",
         ),
         "work left over is forgotten": (
-            FUNCTIONS,
+            lua("save"),
             "  if #job.spreads > 0 or job.had_cursor then\n",
             "  if job.had_cursor then\n",
         ),
         "the answer does not show that work is left over": (
-            FUNCTIONS,
+            lua("answers"),
             "(has_cursor_work(job) and ' 1' or ' 0')",
             "' 0'",
             "tests/integration/test_functions.py Functions.test_budget_of_a_call",
@@ -3485,42 +3488,42 @@ RULES = {
     },
     "Indexes agree with the records": {
         "a settled job stays due": (
-            FUNCTIONS,
+            lua("outcome"),
             "  call('ZREM', job.p .. 'due', job.id)\n  call('ZREM', job.p .. 'open', job.id)\n"
             "  call('ZADD'",
             "  call('ZREM', job.p .. 'open', job.id)\n  call('ZADD'",
         ),
         "a settled job stays open": (
-            FUNCTIONS,
+            lua("outcome"),
             "  call('ZREM', job.p .. 'due', job.id)\n  call('ZREM', job.p .. 'open', job.id)\n"
             "  call('ZADD'",
             "  call('ZREM', job.p .. 'due', job.id)\n  call('ZADD'",
         ),
         "a job that goes on is still listed as failed": (
-            FUNCTIONS,
+            lua("outcome"),
             "  call('ZREM', job.p .. 'failed', job.id)\n  call('ZADD'",
             "  call('ZADD'",
             FUNCTIONS_TEST + "test_retried_job_is_not_listed_as_failed",
         ),
         "a field that few jobs have is not read": (
-            FUNCTIONS,
+            lua("save"),
             "  if job.plain and rare then\n",
             "  if false then\n",
         ),
         "a due time that was lowered is not written to the index": (
-            FUNCTIONS,
+            lua("save"),
             "    changed.due = int(job.due)\n"
             "    call('ZADD', job.p .. 'due', changed.due, job.id)\n",
             "    changed.due = int(job.due)\n",
         ),
         "a sweep does not correct a due time": (
-            FUNCTIONS,
+            lua("sweep"),
             "  local wrong = not score or tonumber(score) > job.due or job.due > latest\n",
             "  local wrong = false\n",
             "tests/integration/test_functions.py Functions.test_sweep_mends_a_bound",
         ),
         "a job is not found by its labels": (
-            FUNCTIONS,
+            lua("submit"),
             "  for _, label in ipairs(texts_of(labels)) do\n    keys[",
             "  for _, label in ipairs({}) do\n    keys[",
             "tests/integration/test_functions.py Functions.test_retention",
@@ -3528,17 +3531,17 @@ RULES = {
     },
     "A job's history is numbered without gaps, and has a maximum length": {
         "two entries have one number": (
-            FUNCTIONS,
+            lua("job"),
             "  local seq, history = job.seq + 1, job.history\n",
             "  local seq, history = job.seq + (event == 'dispatched' and 0 or 1), job.history\n",
         ),
         "an entry is lost": (
-            FUNCTIONS,
+            lua("save"),
             "  for first = 1, #job.history, 1000 do\n",
             "  for first = 2, #job.history, 1000 do\n",
         ),
         "a history grows without end": (
-            FUNCTIONS,
+            lua("save"),
             "  if length > cap then\n",
             "  if false then\n",
             "tests/integration/test_functions.py Functions.test_the_history_is_bounded",
@@ -3560,7 +3563,7 @@ RULES = {
     },
     "The sender of a wrong message is told so, and the message has no effect": {
         "another job with the id of an existing one is answered as that one": (
-            FUNCTIONS,
+            lua("submit"),
             "  if call('HGET', job.key, 'digest') ~= digest or is_others(p, job.id, owner) then\n",
             "  if is_others(p, job.id, owner) then\n",
         ),
@@ -3596,38 +3599,38 @@ RULES = {
     },
     "A dispatch has its own token, and counts for its wait and its lock": {
         "a lease does not include the wait": (
-            FUNCTIONS,
+            lua("dispatch"),
             "'R', job.now + wait + lease)\n",
             "'R', job.now + lease)\n",
         ),
         "a dispatch has the token of the one before": (
-            FUNCTIONS,
+            lua("dispatch"),
             "  rec.token = make_token(i, nonce)\n",
             "  rec.token = rec.token ~= '-' and rec.token or make_token(i, nonce)\n",
         ),
         "a dispatch does not count as an attempt": (
-            FUNCTIONS,
+            lua("dispatch"),
             "  rec.attempt = rec.attempt + 1\n",
             "",
         ),
         "a success sets the state that the job wants, not the one that was asked for": (
-            FUNCTIONS,
+            lua("record"),
             "  rec.current, rec.unstarted = rec.asked, 0\n",
             "  rec.current, rec.unstarted = job.desired, 0\n",
         ),
         "a request waits longer than its wait": (
-            FUNCTIONS,
+            lua("dispatch"),
             "  local wait, lease = wait_of(t, rec), t.lock\n",
             "  local wait, lease = wait_of(t, rec) + 1000, t.lock\n",
         ),
         "a job does not record which scheduler drove it": (
-            FUNCTIONS,
+            lua("save"),
             "  if by then\n    changed.locked_by = by\n  end\n",
             "",
             "tests/integration/test_functions.py Functions.test_scheduler_that_drove_the_job_last",
         ),
         "a job that waits for its start_at records a scheduler": (
-            FUNCTIONS,
+            lua("submit"),
             "  save(job, not later and by or nil)\n",
             "  save(job, by)\n",
             "tests/integration/test_functions.py Functions.test_scheduler_that_drove_the_job_last",
@@ -3635,7 +3638,7 @@ RULES = {
     },
     "A reply with another state than was asked for, or with too large a result, is a failure": {
         "the success of an undo counts for the forward action": (
-            FUNCTIONS,
+            lua("record"),
             "  elseif op.kind == rec.asked then\n    on_success",
             "  elseif op.kind == 'A' or op.kind == 'D' then\n    on_success",
             FUNCTIONS_TEST + "test_reply_with_the_other_state_is_a_failure",
@@ -3659,9 +3662,9 @@ RULES = {
             "tests/integration/test_bad_input.py BadInput.test_result_too_large",
         ),
         "the results of a job may have any size": (
-            FUNCTIONS,
-            "  if rec.asked == 'A' and job.bytes + #op.result > DATA_MAX then\n",
-            "  if false then\n",
+            lua("record"),
+            "  elseif rec.asked == 'A' and job.bytes + #op.result > DATA_MAX then\n",
+            "  elseif false then\n",
             "tests/integration/test_functions.py Functions.test_limit_of_data_of_a_job",
         ),
         "an agent sends a result that is too large": (
@@ -3674,22 +3677,22 @@ RULES = {
     },
     "A job begins at its start_at, or never if it was submitted as DISABLED": {
         "a job begins before its start_at": (
-            FUNCTIONS,
-            "  local later, within = start_at > now, match",
-            "  local later, within = false, match",
+            lua("submit"),
+            "  local later = start_at > now\n",
+            "  local later = false\n",
         ),
         "a job whose start_at has passed is not named": (
-            FUNCTIONS,
+            lua("expire"),
             "    if not early then\n      put(out, id, '0', '0')\n",
             "    if false then\n      put(out, id, '0', '0')\n",
         ),
         "a job whose start_at has passed does not begin": (
-            FUNCTIONS,
+            lua("drive"),
             "  if job.phase == 'PENDING' and job.start_at <= now and job.hold == '' then\n",
             "  if false then\n",
         ),
         "a job that was submitted as DISABLED begins": (
-            FUNCTIONS,
+            lua("submit"),
             "  if desired ~= 'A' then\n    job.open = 0\n",
             "  if false then\n    job.open = 0\n",
         ),
@@ -3928,7 +3931,7 @@ RULES = {
     },
     "Each parked step raises an alert": {
         "a step that has used up its tries has none after its job has turned": (
-            FUNCTIONS,
+            lua("walks"),
             "    reset_counts(rec)\n    job.records[i] = rec\n",
             "    job.records[i] = rec\n",
             FUNCTIONS_TEST + "test_tries_after_a_turn",
@@ -3944,7 +3947,7 @@ RULES = {
     },
     "An alert is sent once for each cause, and again once the cause was over": {
         "each scheduler sends an alert for the same cause": (
-            FUNCTIONS,
+            lua("notifications"),
             "  elseif not known or by == nonce then\n",
             "  elseif true then\n",
             f"{SCHEDULER} test_each_outage_has_an_alert",
@@ -3956,24 +3959,24 @@ RULES = {
             f"{SCHEDULER} test_each_outage_has_an_alert",
         ),
         "an actor without agents raises no alert": (
-            FUNCTIONS,
-            "  if op.kind ~= 'S' then\n    alert(job, i, op.kind == 'N'",
-            "  if false then\n    alert(job, i, op.kind == 'N'",
+            lua("record"),
+            "  if op.kind ~= 'S' then\n    local why",
+            "  if false then\n    local why",
             f"{SCHEDULER} test_each_outage_has_an_alert",
         ),
         "a parked step raises no alert": (
-            FUNCTIONS,
+            lua("transitions"),
             "    add_alert(job, i, 'PARKED', rec.asked)\n",
             "",
         ),
         "an alert is lost if its scheduler dies": (
-            FUNCTIONS,
-            "  add_notification(job, 'ALERT', reason, i == NO_STEP and '' or int(i) .. (asked == "
-            "'D' and ' 1' or ' 0'))\n",
+            lua("outcome"),
+            "  add_notification(job, 'ALERT', reason,\n"
+            "    i == NO_STEP and '' or int(i) .. (asked == 'D' and ' 1' or ' 0'))\n",
             "",
         ),
         "a job that its deadline holds raises no alert": (
-            FUNCTIONS,
+            lua("drive"),
             "    add_alert(job, NO_STEP, 'DEADLINE')\n",
             "",
         ),
@@ -4008,19 +4011,19 @@ RULES = {
     },
     "A request that no queue took is tried again, uncounted, later each time": {
         "a request that no queue took is sent again at once": (
-            FUNCTIONS,
+            lua("record"),
             "    local wait = min(t.initial * 2 ^ (rec.unstarted - 1), WAIT_CAP)\n    back_off",
             "    local wait = 0\n    back_off",
             "tests/integration/test_functions.py Functions.test_longest_wait_is_an_hour",
         ),
         "the wait for a queue has no maximum": (
-            FUNCTIONS,
+            lua("record"),
             "min(t.initial * 2 ^ (rec.unstarted - 1), WAIT_CAP)",
             "t.initial * 2 ^ (rec.unstarted - 1)",
             "tests/integration/test_functions.py Functions.test_longest_wait_is_an_hour",
         ),
         "the doubled wait has no maximum": (
-            FUNCTIONS,
+            lua("dispatch"),
             "max(t.wait, min(t.wait * 2 ^ rec.unstarted, WAIT_CAP))",
             "t.wait * 2 ^ rec.unstarted",
             "tests/integration/test_functions.py Functions.test_longest_wait_is_an_hour",
@@ -4621,7 +4624,7 @@ RULES = {
             "n->tries + 1 >= 1) {",
         ),
         "all notifications of a job share one number of tries": (
-            FUNCTIONS,
+            lua("expire"),
             "'HINCRBY', p .. 'data:' .. id, 'n' .. seq, 1)",
             "'HINCRBY', p .. 'data:' .. id, 'n', 1)",
             "tests/integration/test_functions.py Functions.test_each_notification_has_its_tries",
@@ -4638,13 +4641,13 @@ RULES = {
             "tests/integration/test_jobs.py Jobs.test_events",
         ),
         "a notification carries results beyond its limit": (
-            FUNCTIONS,
+            lua("inspect"),
             "    local fits = size <= room\n",
             "    local fits = true\n",
             "tests/integration/test_functions.py Functions.test_limit_of_results_in_a_notification",
         ),
         "a confirmed notification stays in the outbox": (
-            FUNCTIONS,
+            lua("notifications"),
             "    call('ZREM', p .. 'owed', job_id .. ' ' .. seq)\n",
             "",
         ),
@@ -4708,7 +4711,7 @@ RULES = {
     },
     "A full store takes no new work, and goes on with the old": {
         "a full store takes new work": (
-            REGISTRATION,
+            lua("registration"),
             "register('define', {})\nregister('submit', {})",
             "register('define', {'allow-oom'})\nregister('submit', {'allow-oom'})",
             "tests/integration/test_bad_input.py Full.test_store_is_full",
@@ -4726,49 +4729,49 @@ RULES = {
             f"{SCHEDULER} test_full_store",
         ),
         "a full store records no replies": (
-            REGISTRATION,
+            lua("registration"),
             "register('record', {'allow-oom'})",
             "register('record', {})",
             f"{SCHEDULER} test_full_store_goes_on",
         ),
         "a full store ends no leases": (
-            REGISTRATION,
+            lua("registration"),
             "register('expire', {'allow-oom'})",
             "register('expire', {})",
             f"{SCHEDULER} test_full_store_goes_on",
         ),
         "a full store drives no job": (
-            REGISTRATION,
+            lua("registration"),
             "register('drive', {'allow-oom'})",
             "register('drive', {})",
             f"{SCHEDULER} test_full_store_goes_on",
         ),
         "a full store takes no commands": (
-            REGISTRATION,
+            lua("registration"),
             "register('steer', {'allow-oom'})",
             "register('steer', {})",
             f"{SCHEDULER} test_full_store_goes_on",
         ),
         "a full store keeps notifications in the outbox for ever": (
-            REGISTRATION,
+            lua("registration"),
             "register('settle_owed', {'allow-oom'})",
             "register('settle_owed', {})",
             f"{SCHEDULER} test_full_store_goes_on",
         ),
         "a full store renews no leases": (
-            REGISTRATION,
+            lua("registration"),
             "register('renew', {'allow-oom'})",
             "register('renew', {})",
             "tests/integration/test_functions.py Functions.test_a_full_store_refuses_new_jobs",
         ),
         "a full store gives no supervisor the lead": (
-            REGISTRATION,
+            lua("registration"),
             "register('lead', {'allow-oom'})",
             "register('lead', {})",
             "tests/integration/test_functions.py Functions.test_a_full_store_refuses_new_jobs",
         ),
         "a full store causes the same alert again and again": (
-            REGISTRATION,
+            lua("registration"),
             "register('told', {'allow-oom'})",
             "register('told', {})",
             "tests/integration/test_functions.py Functions.test_a_full_store_refuses_new_jobs",
@@ -4861,14 +4864,14 @@ RULES = {
     },
     "A job remembers its last commands": {
         "a job remembers one command": (
-            FUNCTIONS,
+            lua("steer"),
             "local COMMANDS_KEPT = 16 ",
             "local COMMANDS_KEPT = 1 ",
         ),
     },
     "The end of a job cancels timers, and leaves dispatches in flight alone": {
         "the end of a job withdraws dispatches in flight": (
-            FUNCTIONS,
+            lua("walks"),
             "    if rec.state ~= 'R' and rec.state ~= 'F' then\n        set_state",
             "    if rec.state ~= 'F' then\n        set_state",
         ),
@@ -5030,15 +5033,15 @@ RULES = {
             f"{DISPATCH} test_last_expiry_is_risked_alone",
         ),
         "a deferred request is lost with the scheduler that has recorded the deferral": (
-            FUNCTIONS,
-            "op.retry_after < AT_ONCE and rec.state == 'R' and rec.attempt == 2",
-            "op.retry_after < AT_ONCE and rec.state == 'R' and rec.attempt == 0",
+            lua("record"),
+            "    and rec.state == 'R' and rec.attempt == 2\n",
+            "    and rec.state == 'R' and rec.attempt == 0\n",
             f"{DISPATCH} test_deferred_request_is_not_lost",
         ),
         "a deferral that was never recorded counts as recorded": (
-            FUNCTIONS,
-            "      and was_deferred(job, i, op.token)",
-            "",
+            lua("record"),
+            "    or after_deferral and was_deferred(job, i, op.token)) then",
+            "    or after_deferral) then",
             "tests/integration/test_functions.py Functions.test_late_deferral",
         ),
         "requests of a batch that are done come again with those that are not": (
@@ -5066,19 +5069,19 @@ RULES = {
             "tests/unit/test_base test_pace_from_high_to_low_load",
         ),
         "a request that got no slot in a batch waits for a timer": (
-            FUNCTIONS,
+            lua("record"),
             "and rec.attempt == 1 and can_dispatch(job) and op.retry_after > 0",
             "and false and op.retry_after > 0",
             f"{DISPATCH} test_deferred_request_is_sent_alone",
         ),
         "a deferral with hardly any wait is repeated without end": (
-            FUNCTIONS,
+            lua("record"),
             "elseif op.kind == 'F' and rec.attempt == 1 and can_dispatch(job)",
             "elseif op.kind == 'F' and can_dispatch(job)",
             f"{DISPATCH} test_deferred_request_is_sent_alone",
         ),
         "a request that is deferred at once is sent although its job is on hold": (
-            FUNCTIONS,
+            lua("record"),
             "and rec.attempt == 1 and can_dispatch(job) and op.retry_after > 0",
             "and rec.attempt == 1 and op.retry_after > 0",
             f"{DISPATCH} test_deferred_request_on_hold",

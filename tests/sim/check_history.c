@@ -1211,7 +1211,7 @@ static void on_entry(struct checker *c, struct job *job, struct bytes text)
         on_step_event(c, job, event, &e);
 }
 
-/* See the cursor in drover.lua. */
+/* See common/store/walks.lua. */
 static bool retry_under_way(struct checker *c, const struct job *job)
 {
     struct bytes cursor;

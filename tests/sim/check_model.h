@@ -19,11 +19,11 @@
 #include "model/store_ops.h"
 #include "model/wire.h"
 
-#define CONTINUED_MS 1000 /* a cursor is continued within that time, see drover.lua */
+#define CONTINUED_MS 1000 /* a cursor is continued within that time, see save.lua */
 #define QUIET_MS                                                                                   \
-    60000       /* in which nothing expires after a time without supervisors, see drover.lua */
+    60000       /* in which nothing expires after a time without supervisors, see clock.lua */
 #define BIG 200 /* steps, from which on not every call is followed by a full comparison */
-#define COMMANDS_KEPT 16 /* with their answers, see drover.lua */
+#define COMMANDS_KEPT 16 /* with their answers, see steer.lua */
 
 /* The effects of a message or a store call. */
 struct cause {
@@ -312,7 +312,7 @@ bool check_was_ending(const struct job *job, uint64_t seq);
 /* Gives the job another definition. Takes @w over. */
 void check_version(struct checker *c, struct job *job, struct workflow *w, bool registered);
 
-/* What a partition knows of its clock, see watch_clock() in drover.lua. */
+/* What a partition knows of its clock, see watch_clock() in clock.lua. */
 struct store_clock {
     int64_t seen;   /* a time that it showed at most ten seconds ago */
     bool back;      /* it stepped back, and no sweep was completed since */

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #define NAMED_AGAIN_MS                                                                             \
-    5000 /* a step that was not driven is named again after that time, see drover.lua */
+    5000 /* a step that was not driven is named again after that time, see head.lua */
 #define WAIT_CAP_MS (3600 * INT64_C(1000))
 
 /* The job's own fields, while its steps are compared. */

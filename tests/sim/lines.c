@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -45,4 +46,58 @@ void lines_watch(lua_State *lua)
     if (!ran)
         ran = map(path);
     lua_sethook(lua, on_line, LUA_MASKLINE, 0);
+}
+
+/* The part that begins after the line at @at, and the length of its name; NULL if none does. */
+static const char *part_after(const char *at, size_t *len)
+{
+    static const char begin[] = "do ---- ", end[] = " ----\n";
+    const char *name = at + strlen(begin), *after;
+
+    if (strncmp(at, begin, strlen(begin)) != 0)
+        return NULL;
+    after = strstr(name, end);
+    if (!after || memchr(name, '\n', (size_t)(after - name)))
+        return NULL;
+    *len = (size_t)(after - name);
+    return name;
+}
+
+void lines_place(struct buf *out, const char *library, uint32_t number)
+{
+    const char *part = "head.lua";
+    size_t len = strlen(part);
+    uint32_t before = 0; /* lines before those of the part */
+
+    for (uint32_t k = 1; k < number && *library; k++) {
+        size_t n;
+        const char *name = part_after(library, &n);
+
+        if (name) {
+            part = name;
+            len = n;
+            before = k;
+        }
+        library = strchrnul(library, '\n');
+        library += *library == '\n';
+    }
+    if (strncmp(part, "schema.txt", len) == 0)
+        buf_puts(out, "the part generated from ");
+    buf_printf(out, "common/store/%.*s:%u", (int)len, part, (unsigned)(number - before));
+}
+
+void lines_error(struct buf *out, const char *library, const char *error)
+{
+    static const char chunk[] = "user_function:";
+    const char *at;
+
+    while ((at = strstr(error, chunk)) && at[strlen(chunk)] >= '0' && at[strlen(chunk)] <= '9') {
+        char *rest;
+        unsigned long number = strtoul(at + strlen(chunk), &rest, 10);
+
+        buf_append(out, error, (size_t)(at - error));
+        lines_place(out, library, (uint32_t)number);
+        error = rest;
+    }
+    buf_puts(out, error);
 }

@@ -78,15 +78,18 @@ static bool read_file(const char *path, struct buf *out)
     return out->len >= 2;
 }
 
-static void tell(struct lines *l, uint32_t number, const char *line)
+static void tell(struct lines *l, const char *library, uint32_t number, const char *line)
 {
+    CLEANUP(buf_deinit) struct buf place = {0};
+
     if (!l->has_code[number])
         return;
     l->code++;
-    if (!l->ran[number]) {
-        l->never++;
-        printf("%6u never ran: %s\n", (unsigned)number, line);
-    }
+    if (l->ran[number])
+        return;
+    l->never++;
+    lines_place(&place, library, number);
+    printf("%s never ran: %.*s\n", buf_str(&place), (int)strcspn(line, "\n"), line);
 }
 
 int main(int argc, char **argv)
@@ -105,8 +108,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "only LuaJIT can tell which lines have code\n");
         return 69;
     }
-    for (char *rest = (char *)text.data, *line; ++n < LINES_MAX && (line = strsep(&rest, "\n"));)
-        tell(&l, n, line);
+    for (const char *line = buf_str(&text); ++n < LINES_MAX && *line;) {
+        tell(&l, buf_str(&text), n, line);
+        line = strchrnul(line, '\n');
+        line += *line == '\n';
+    }
     printf("%u of %u lines of the store functions ran, %.1f %%\n", (unsigned)(l.code - l.never),
            (unsigned)l.code, 100.0 * (l.code - l.never) / l.code);
     return l.never ? 1 : 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A small Redis in memory: the commands that common/store/drover.lua uses, answered as by Redis 7.0
+ * A small Redis in memory: the commands that the store functions use, answered as by Redis 7.0
  *
  * Functions call it as redis.call, from Lua; the checker reads what is stored without a command.
  * test_redis_diff compares it with a real server.

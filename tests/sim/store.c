@@ -31,6 +31,7 @@ enum slot {
 
 struct simstore {
     lua_State *lua;
+    struct buf text; /* of the library */
     struct simredis *redis;
     const struct simredis_value *chosen; /* the value that the checker reads */
     struct bytes *items;
@@ -114,7 +115,7 @@ static void load_libraries(lua_State *lua, const char *path)
         }
         if (i == SIMSTORE_BUDGETS - 1)
             set_number(&text, path, DATA_LINE, DATA_LITTLE);
-        if (luaL_loadbuffer(lua, buf_str(&text), text.len, path))
+        if (luaL_loadbuffer(lua, buf_str(&text), text.len, "@user_function")) /* as in Redis */
             die(path, lua_tostring(lua, -1));
         lua_rawseti(lua, -2, i);
     }
@@ -258,7 +259,7 @@ static void switch_jit_off(lua_State *lua)
     lua_pop(lua, 1);
 }
 
-struct simstore *simstore_new(const char *drover_lua)
+struct simstore *simstore_new(const char *library)
 {
     struct simstore *s = or_abort(calloc(1, sizeof(*s)));
     lua_State *lua = or_abort(luaL_newstate());
@@ -269,7 +270,8 @@ struct simstore *simstore_new(const char *drover_lua)
     switch_jit_off(lua);
     lua_gc(lua, LUA_GCSETPAUSE, GC_PAUSE);
     simredis_push_call(s->redis, lua);
-    load_libraries(lua, drover_lua);
+    read_file(library, &s->text);
+    load_libraries(lua, library);
     lines_watch(lua);
     lua_settop(lua, SLOTS_);
     simstore_reset(s, 0);
@@ -281,6 +283,7 @@ struct simstore *simstore_free(struct simstore *s)
     if (!s)
         return NULL;
     lua_close(s->lua);
+    buf_deinit(&s->text);
     simredis_free(s->redis);
     free(s->items);
     free(s);
@@ -335,9 +338,11 @@ static void answer_one(struct simstore *s, struct store_answer *answer)
 
 static void answer_error(struct simstore *s, struct store_answer *answer)
 {
-    const char *text = error_text(s->lua);
+    CLEANUP(buf_deinit) struct buf text = {0};
 
-    answer->result = strncmp(text, "OOM ", 4) == 0 ? STORE_OOM : STORE_ERROR;
+    lines_error(&text, buf_str(&s->text), error_text(s->lua));
+    answer->result = strncmp(buf_str(&text), "OOM ", 4) == 0 ? STORE_OOM : STORE_ERROR;
+    lua_pushlstring(s->lua, buf_str(&text), text.len);
     answer_one(s, answer);
     lua_settop(s->lua, SLOTS_);
 }

@@ -3,8 +3,8 @@
  * Store: the connection of a process to Redis or Valkey
  *
  * One asynchronous connection on the loop. Calls are pipelined: those of one iteration of the loop
- * leave in one write. The answer to a call is a flat array of strings, exactly what the function in
- * common/store/drover.lua has returned; model/store_ops.h encodes arguments and decodes answers.
+ * leave in one write. The answer to a call is a flat array of strings, exactly what the store
+ * function has returned; model/store_ops.h encodes arguments and decodes answers.
  *
  * A call whose connection is lost, or that gets no answer in time, is STORE_UNKNOWN: Redis may have
  * carried it out, or may still do so. For that reason every store function can be repeated, and the

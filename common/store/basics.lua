@@ -1,0 +1,92 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- What Redis and Lua offer, and texts of numbers. Redis has no standard library while it loads a
+-- library: set_up() fills these names at the first call. To find a global costs more than a local.
+
+function set_up()
+  ipairs, tonumber, unpack = globals()
+  floor, min, max = math.floor, math.min, math.max
+  format, match, gmatch, sub = string.format, string.match, string.gmatch, string.sub
+  concat = table.concat
+  call = redis.call
+end
+
+-- An integer below 2^53 as text: tostring would turn milliseconds into 1.7e+12. To format a number
+-- costs as much as a small redis.call. So the texts of small numbers are kept for good, those of
+-- large ones for as long as the numbers are likely to come again. The text of a large number is put
+-- together of two kept pieces: times have their first digits in common.
+
+local SMALL, PIECES, RECENT = 10000, 1000, 50
+local small, ends, beginnings, n_beginnings, recent, n_recent = {}, {}, {}, 0, {}, 0
+
+local function beginning_of(number)
+  local text = format('%.0f', number)
+  if n_beginnings == PIECES then
+    beginnings, n_beginnings = {}, 0
+  end
+  beginnings[number], n_beginnings = text, n_beginnings + 1
+  return text
+end
+
+local function large(number)
+  local last = number % SMALL
+  local first = (number - last) / SMALL
+  local text = ends[last]
+  if not text then
+    text = format('%04.0f', last)
+    ends[last] = text
+  end
+  text = (beginnings[first] or beginning_of(first)) .. text
+  if n_recent == RECENT then
+    recent, n_recent = {}, 0
+  end
+  recent[number], n_recent = text, n_recent + 1
+  return text
+end
+
+function int(number)
+  local text = small[number]
+  if text then
+    return text
+  elseif number >= SMALL then
+    return recent[number] or large(number)
+  end
+  text = format('%.0f', number) -- negative numbers as well
+  small[number] = number > -SMALL and text or nil
+  return text
+end
+
+-- The number that a text stands for, or nil. To read one costs as much; numbers of up to three
+-- digits are kept.
+
+local kept = {}
+
+function num(text)
+  local number = kept[text]
+  if not number then
+    number = tonumber(text)
+    if number and #text <= 3 then
+      kept[text] = number
+    end
+  end
+  return number
+end
+
+function now_ms()
+  local seconds, micros = unpack(call('TIME'))
+  return tonumber(seconds) * 1000 + floor(tonumber(micros) / 1000)
+end
+
+-- "4:a=bc7:site=hh" -> {"a=bc", "site=hh"}: labels, addresses, words of a command.
+function texts_of(text)
+  local list, at = {}, 1
+  while at <= #text do
+    local len, start = match(text, '^(%d+):()', at)
+    if not len then
+      break -- damaged: the job must still be forgotten
+    end
+    at = start + tonumber(len)
+    list[#list + 1] = sub(text, start, at - 1)
+  end
+  return list
+end

@@ -1,0 +1,177 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- A change of the definition, or of the arguments of a step, and its waiting: what may have been
+-- done by the present ones is undone first; meanwhile the job begins nothing forward. The data of
+-- the job keeps the command, which is carried out when all is undone.
+
+function take_definition(job, digest)
+  hold_definition(job.p, digest)
+  release_definition(job.p, job.def.digest)
+  job.def, job.changed.def = definition_of(job.p, digest), digest
+end
+
+function is_ready(p, digest)
+  return call('HGET', p .. 'def:' .. digest, 'ready') == FORMAT
+end
+
+-- The record of step i. The call may have changed it already, if it carries out a command that has
+-- waited.
+function present(job, i, text)
+  return job.records[i] or parse_record(text, step_of(job.def, i))
+end
+
+-- A step that a command changes, and how: "12", "12t" or "12!". t: other terms of its dispatches,
+-- such as its lease; it is the same work under the same key. Otherwise it becomes other work. !:
+-- also if its present work may have taken effect and has no revert.
+function target(word)
+  local i, how = match(word, '^(%d+)([t!]?)$')
+  return tonumber(i), how
+end
+
+-- What happens to the present work of a step before it becomes other work. nil: nothing, it was not
+-- done. UNDO, ANEW: it may have been done; it is undone first, or left as it is. Behind a nil
+-- stands why neither is possible.
+function before_other_work(job, i, rec, how)
+  if rec.current ~= 'U' then
+    return nil
+  elseif step_of(job.def, i).has_revert then
+    local waiting = rec.since == job.epoch and rec.waiting or n_before(job, step_of(job.def, i))
+    return waiting == 0 and 'UNDO' or nil, waiting > 0 and 'WAITING' or nil
+  end
+  return how == '!' and 'ANEW' or nil, how ~= '!' and 'UNKNOWN' or nil
+end
+
+-- Puts a command off until these steps are undone by the present definition. Each undo has a turn
+-- of its own, which no forward action has: the turn of the job is higher. An undo that was sent
+-- before is the same work. steps: { i, rec }…; then the name of the command, the digest of the
+-- definition that it brings, and its other arguments.
+function put_off(job, nonce, steps, name, definition, ...)
+  local texts, numbers = {}, {}
+  for k, word in ipairs({name, definition, ...}) do
+    texts[k] = #word .. ':' .. word
+  end
+  for k, step in ipairs(steps) do
+    numbers[k] = int(step.i)
+  end
+  resume_after_failure(job, 'w')
+  hold_definition(job.p, definition)
+  set(job, 'waits_for', concat(numbers, ' '))
+  for _, step in ipairs(steps) do
+    set(job, 'turn', job.turn + 2)
+    add_history(job, 'changing', step.i)
+    reset_step(job, step.i, step.rec)
+    if step.rec.asked == 'A' then
+      step.rec.asked, step.rec.turn = 'D', job.turn - 1
+    end
+    come_to_rest(job, step.i, step.rec, nonce)
+  end
+  -- After `turn` was set: set_data() looks for an old value only in later turns.
+  set_data(job, 'change', concat(texts))
+  return 'DONE'
+end
+
+-- Ends the waiting of a command, and returns its name and its arguments.
+local function take_words(job)
+  local words = texts_of(call('HGET', job.p .. 'data:' .. job.id, 'change') or '')
+  set(job, 'waits_for', '')
+  set_data(job, 'change', '')
+  return unpack(words)
+end
+
+-- Whether a change waits until this step is undone.
+function change.waits_for(job, i)
+  return job.waits_for ~= '' and (' ' .. job.waits_for .. ' '):find(' ' .. int(i) .. ' ', 1, true)
+end
+
+-- Drops the command that waits: the job turns, or has ended, and keeps its definition; or `why`, at
+-- step i.
+function change.drop(job, why, i)
+  if job.waits_for == '' then
+    return
+  end
+  local _, definition = take_words(job)
+  if definition then
+    release_definition(job.p, definition)
+  end
+  add_history(job, 'unchanged', why or 'TURNED', i)
+end
+
+-- Whether all steps are undone that a change waits for, or a person has resolved them.
+function change.is_due(job)
+  local words = {}
+  for word in gmatch(job.waits_for, '%d+') do
+    words[#words + 1] = word
+  end
+  for k, text in ipairs(call('HMGET', job.key, unpack(words))) do
+    if present(job, tonumber(words[k]), text).current == 'U' then
+      return false
+    end
+  end
+  return true
+end
+
+-- The command that has waited, with its arguments, is carried out.
+local function after_waiting(job, nonce, name, definition, ...)
+  local code, why, i = nil, 'LOST', nil
+  if commands[name] then
+    code, why, i = commands[name](job, {nonce = nonce, has_waited = true}, definition, ...)
+  end
+  if code ~= 'DONE' then
+    add_history(job, 'unchanged', why or code, i)
+  end
+  if definition then
+    release_definition(job.p, definition)
+  end
+end
+
+function change.carry_out(job, nonce)
+  after_waiting(job, nonce, take_words(job))
+end
+
+-- A step that is not in flight gets another definition, or other arguments, and begins anew. what:
+-- for the history; arguments: "" for those that it has; step: see target().
+function commands.change(job, command, definition, what, arguments, step)
+  local i, how = target(step)
+  local rec, why = present(job, i, call('HGET', job.key, int(i))), no_tries(job)
+  if why then
+    return 'WRONG_STATE', why
+  elseif job.waits_for ~= '' then
+    return 'WRONG_STATE', 'CHANGING'
+  elseif how ~= 't' and job.desired == 'D' then
+    return 'WRONG_STATE', 'BACK'
+  end
+  local before
+  why = no_retry(job, rec, true)
+  if not why and how ~= 't' then
+    before, why = before_other_work(job, i, rec, how)
+  end
+  if why then
+    return 'WRONG_STATE', why, i
+  elseif job.bytes + #arguments > DATA_MAX then
+    return 'WRONG_STATE', 'DATA_FULL'
+  elseif definition ~= job.def.digest and not is_ready(job.p, definition) then
+    return 'MOVED'
+  elseif before == 'UNDO' then
+    return put_off(job, command.nonce, {{i = i, rec = rec}}, 'change', definition, what,
+      arguments, step)
+  end
+  resume_after_failure(job, 'w')
+  local renewed = call('HGET', job.def.key, 'renewed')
+  take_definition(job, definition)
+  if renewed then
+    call('HSETNX', job.def.key, 'renewed', renewed) -- an older job stays one, see is_older_job()
+  end
+  if before == 'ANEW' then
+    add_history(job, 'anew', i)
+    rec.current = 'D'
+  end
+  if how ~= 't' then
+    set(job, 'turn', job.turn + 1)
+  end
+  add_history(job, how == 't' and 'changed' or 'edited', i, what)
+  if arguments ~= '' then
+    set_data(job, 'a' .. i, arguments)
+  end
+  begin_anew(job, i, rec, command.nonce)
+  return 'DONE'
+end

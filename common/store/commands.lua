@@ -1,0 +1,242 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Commands. Each gets the job, what steer() has read, and its arguments. Return: a code; and if it
+-- refuses, why, and the step that is to blame. What it changes is saved only if the code is DONE.
+
+local TRIES_MAX = 1000           -- runs of a job: the most that a workflow can allow
+
+local function ended_badly(job)
+  return job.outcome == 'FAILED' or job.outcome == 'COMPENSATION_FAILED'
+end
+
+local function set_desired(job, to, cause)
+  if job.desired == to then
+    if to == 'A' and job.phase == 'ERROR' or job.outcome == 'COMPENSATION_FAILED' then
+      return 'WRONG_STATE', job.outcome
+    elseif to == 'A' and job.ending ~= '' then
+      return 'WRONG_STATE', 'ENDING'
+    elseif to == 'D' and not finished(job) and may_try_again(job) then
+      call('HSET', job.key, 'tried', int(TRIES_MAX)) -- no other run by itself
+      if job.next_try > 0 then
+        set(job, 'cause', cause) -- it is taken back already, and ends so
+        return 'DONE'
+      end
+    end
+    return 'UNCHANGED'
+  elseif to == 'A' and job.outcome == 'COMPENSATION_FAILED' then
+    return 'WRONG_STATE', job.outcome
+  end
+  local waits = job.phase == 'PENDING'
+  set(job, 'tried', 1)
+  set(job, 'phase', finished(job) and job.phase or 'PROCESSING')
+  turn(job, to, cause)
+  if waits then
+    job.open, job.spreads = 0, {} -- nothing was begun
+  elseif to == 'A' and job.start_at > job.now and not job.started then -- the clock may step back
+    set(job, 'phase', 'PENDING')
+    job.spreads = {}
+    lower_due(job, job.start_at)
+  end
+  return 'DONE'
+end
+
+function commands.enable(job)
+  return set_desired(job, 'A', 'REQUESTED')
+end
+
+function commands.disable(job)
+  return set_desired(job, 'D', 'REQUESTED')
+end
+
+-- Like disable, but the job ends CANCELLED, which is final for clients.
+function commands.cancel(job)
+  if finished(job) then
+    return 'WRONG_STATE', job.outcome
+  end
+  return set_desired(job, 'D', 'CANCELLED')
+end
+
+function commands.kill(job, command)
+  if finished(job) then
+    return 'WRONG_STATE', job.outcome
+  end
+  put_on_hold(job, 'killed', command.said)
+  add_history(job, 'killed')
+  settle(job, 'KILLED', 'REQUESTED')
+  return 'DONE'
+end
+
+-- A person knows what the job needs: no other person need look. The job stays as it is.
+function commands.acknowledge(job)
+  if job.acknowledged then
+    return 'UNCHANGED'
+  elseif job.attention == '' then
+    return 'WRONG_STATE', 'NO_NEED'
+  end
+  set(job, 'acknowledged', '1')
+  return 'DONE'
+end
+
+function commands.pause(job, command)
+  if finished(job) and not ended_badly(job) then
+    return 'WRONG_STATE', job.outcome
+  elseif job.hold == 'paused' then
+    return 'UNCHANGED'
+  end
+  -- also if its deadline holds it: that hold bounds forward work only
+  put_on_hold(job, 'paused', command.said)
+  add_history(job, 'held', 'paused')
+  return 'DONE'
+end
+
+function commands.resume(job)
+  if finished(job) and job.hold == '' then
+    return 'WRONG_STATE', job.outcome
+  elseif job.hold == '' then
+    return 'UNCHANGED'
+  end
+  set(job, 'hold', '')
+  if deadline.has_passed(job) then
+    deadline.mark_passed(job, job.since - 1)
+  end
+  add_history(job, 'resumed')
+  if job.phase == 'PROCESSING' then
+    add_walk(job, 'w')
+  elseif job.phase == 'PENDING' then
+    lower_due(job, job.start_at)
+  end
+  return 'DONE'
+end
+
+-- Nothing is counted against the step any more.
+function reset_step(job, i, rec)
+  job.records[i] = rec
+  record_of(job, i)
+  if rec.state == 'F' then
+    remove_failed(job, i, rec)
+  end
+  remove_parked(job, i)
+  reset_counts(rec)
+end
+
+-- A person has said something about the step: it begins anew.
+function begin_anew(job, i, rec, nonce)
+  reset_step(job, i, rec)
+  come_to_rest(job, i, rec, nonce)
+end
+
+-- A job that a failure has ended, or is about to end, goes on. If its timers were cancelled, a walk
+-- of this kind looks at all steps.
+function resume_after_failure(job, kind)
+  if finished(job) then
+    reopen(job)
+    apply_deadline(job)
+  end
+  if job.late then
+    deadline.mark_passed(job, 0) -- what is sent from now on has no bound
+  end
+  deciding.reset(job)
+  if job.ending ~= '' then
+    set(job, 'ending', '')
+    for k = #job.spreads, 1, -1 do
+      if job.spreads[k].from == 'l' then
+        table.remove(job.spreads, k)
+      end
+    end
+    add_walk(job, kind)
+  end
+end
+
+-- Why this step cannot be tried again now, as it is or changed; nil if it can.
+function no_retry(job, rec, changed)
+  if rec.state == 'R' or rec.state == 'M' then
+    return rec.state == 'M' and job.hold ~= '' and 'DUE' or 'IN_FLIGHT'
+  elseif rec.state == 'W' and not has_tried(job, rec)
+    and (rec.current == job.desired or not (changed and job.desired == 'A')) then
+    return 'NOT_FAILED'
+  end
+end
+
+-- Whether a Retry of all steps has a step that begins anew. In a job with more steps than the
+-- budget only the walk finds out.
+local function can_retry(job)
+  if finished(job) or job.ending ~= '' or job.n > BUDGET then
+    return true
+  end
+  local _, texts = walk_ahead(job, {offset = 0})
+  for i, text in pairs(texts) do
+    if text and retry_applies(job, i, record_of(job, i, text)) then
+      return true
+    end
+  end
+  return false
+end
+
+-- Why this job cannot be tried again; nil if it can.
+function no_tries(job)
+  if finished(job) and not ended_badly(job) or job.phase == 'PENDING' then
+    return finished(job) and job.outcome or job.phase
+  end
+end
+
+-- The steps begin anew; without any, all that are parked or have failed. Builds before 46 have sent
+-- new arguments for the step in place of "".
+function commands.retry(job, command, arguments, ...)
+  local steps, why = {...}, no_tries(job)
+  if why then
+    return 'WRONG_STATE', why
+  elseif arguments ~= '' then
+    return commands.change(job, command, job.def.digest, 'arguments', arguments, (...))
+  elseif #steps == 0 and not can_retry(job) then
+    return 'UNCHANGED'
+  end
+  local recs = {}
+  for k = 1, min(#steps, BUDGET) do
+    local i = tonumber(steps[k])
+    local rec = parse_record(call('HGET', job.key, steps[k]), step_of(job.def, i))
+    why = no_retry(job, rec)
+    if why then
+      return 'WRONG_STATE', why, i
+    end
+    recs[i] = rec
+  end
+  resume_after_failure(job, next(recs) and 'w' or 'y')
+  if not next(recs) then
+    add_history(job, 'retried', 'all')
+    add_walk(job, 'y')
+  end
+  for i, rec in pairs(recs) do
+    add_history(job, 'retried', i)
+    begin_anew(job, i, rec, command.nonce)
+  end
+  return 'DONE'
+end
+
+-- A person says what state the step is in, A or D, and gives its result.
+function commands.resolve(job, command, step, state, result)
+  local i, why = tonumber(step), no_tries(job)
+  local rec = record_of(job, i, call('HGET', job.key, step))
+  if why then
+    return 'WRONG_STATE', why
+  elseif rec.state == 'R' then
+    return 'WRONG_STATE', 'IN_FLIGHT', i
+  elseif rec.state == 'W' and rec.current == state
+    and (result == '' or call('HGET', job.p .. 'data:' .. job.id, 'r' .. i) == result) then
+    return 'UNCHANGED'
+  elseif rec.state == 'W' and rec.current == job.desired then
+    return 'WRONG_STATE', 'THERE', i -- other steps have gone on from that
+  elseif rec.waiting > 0 then
+    return 'WRONG_STATE', 'WAITING', i -- the steps before it would be passed over
+  elseif job.bytes + #result > DATA_MAX then
+    return 'WRONG_STATE', 'DATA_FULL'
+  end
+  resume_after_failure(job, 'w')
+  set(job, 'turn', job.turn + 1)
+  rec.current = state
+  if result ~= '' or state == 'D' then
+    set_data(job, 'r' .. i, result) -- else it keeps the result that it has
+  end
+  add_history(job, 'resolved', i, state)
+  begin_anew(job, i, rec, command.nonce)
+  return 'DONE'
+end

@@ -1,0 +1,213 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Dispatches: what a step is asked for, how long its request may wait and its agent may work, the
+-- token, and requests that are sent once more.
+
+-- Moves a step to another state, and counts `busy` accordingly.
+function set_state(job, i, rec, state, till)
+  local was, is = under_way(rec.state), under_way(state)
+  if was ~= is then
+    job.busy = job.busy + (is and 1 or -1)
+  end
+  rec.state, rec.till = state, till
+  job.records[i] = rec
+  if till > 0 then
+    lower_due(job, till)
+  end
+end
+
+-- How many neighbours of a step come before it, and after it, in the direction of the job. Before
+-- it come its dependencies if the job goes forward, its dependents if it goes back.
+function n_before(job, step)
+  return job.desired == 'A' and step.n_after or step.n_dependents
+end
+
+function n_next(job, step)
+  return job.desired == 'A' and step.n_dependents or step.n_after
+end
+
+-- A piece of the list of the neighbours after step i, and the offset at which the piece begins.
+function next_at(job, i, offset)
+  if job.desired == 'A' then
+    return dependents_at(job.def, i, offset)
+  end
+  local step = step_of(job.def, i)
+  step.after = step.after or numbers(step.after_text)
+  return step.after, 0
+end
+
+-- The record of step i, brought up to date. If all steps were counted anew since it was written,
+-- what it waited for is replaced. If the job was turned since, the timer of the step is cancelled.
+function record_of(job, i, text)
+  local rec = job.records[i] or parse_record(text, step_of(job.def, i))
+  if rec.since ~= job.epoch then
+    local turned = rec.since < job.since
+    rec.since, rec.waiting = job.epoch, n_before(job, step_of(job.def, i))
+    if turned and rec.state ~= 'R' then
+      set_state(job, i, rec, 'W', 0)
+    end
+  end
+  return rec
+end
+
+-- Whether the deadline bounds this dispatch. It does if it takes the job back or ends it: then
+-- forward work gets no more time than is left until the deadline.
+function is_bounded(job, asked)
+  if asked ~= 'A' or job.complete_by == 0 then
+    return false
+  end
+  local def = job.def
+  def.on_deadline = def.on_deadline or match(call('HGET', def.key, 'job') or '', '^%u') or 'P'
+  return def.on_deadline ~= 'P'
+end
+
+-- How many ms forward work may still take; nil: nothing bounds it.
+function time_left(job, asked)
+  return not job.late and is_bounded(job, asked) and job.complete_by - job.now or nil
+end
+
+-- How long a request may wait in its queue: twice as long after each dispatch in a row that no
+-- agent is known to have begun.
+function wait_of(t, rec)
+  local doubled = max(t.wait, min(t.wait * 2 ^ rec.unstarted, WAIT_CAP))
+  -- Longer in any case: by that the scheduler sees that it is to watch the request.
+  return rec.unstarted > 0 and max(t.wait + 1, doubled) or doubled
+end
+
+-- How long a request that is in flight may still wait.
+function wait_left(job, i, rec)
+  local lease, left = terms_of(job.def, i, rec.asked).lock, time_left(job, rec.asked)
+  if not left then
+    return rec.till - job.now - lease
+  end
+  return min(rec.till - job.now - min(lease, left), left) -- it is not to be sent after the deadline
+end
+
+-- What the next dispatch of a step asks for, so that the step gets where the job wants it. An undo
+-- that was sent is driven to its end first. A forward action of an earlier turn that may have taken
+-- effect is undone first.
+function next_asked(job, rec)
+  if job.desired == 'D' or rec.current == 'U' and (rec.asked == 'D' or rec.turn < job.since) then
+    return 'D'
+  end
+  return 'A'
+end
+
+-- Whether a dispatch is another attempt of the work of the last one, under the same key.
+function another_try(job, rec, asked)
+  return rec.asked == asked and (rec.turn == job.turn
+    or rec.current == 'U' and (asked == 'D' or rec.turn >= job.since))
+end
+
+-- For three hex digits the same twelve bits as two digits of base64url: a record is to stay below
+-- 64 bytes.
+local twins
+
+local function make_twins()
+  local digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+  twins = {}
+  for i = 0, 4095 do
+    local high, low = floor(i / 64) + 1, i % 64 + 1
+    twins[format('%03x', i)] = sub(digits, high, high) .. sub(digits, low, low)
+  end
+end
+
+-- The token of a dispatch of step i: "<step>.<22 digits>", 132 bits. `nonce` is 128 bits that only
+-- the caller knows, so a token does not help to guess another one of the same call.
+function make_token(i, nonce)
+  if not twins then
+    make_twins()
+  end
+  local hash = redis.sha1hex(nonce .. '.' .. int(i))
+  return int(i) .. '.' .. (sub(hash, 1, 33):gsub('%x%x%x', twins))
+end
+
+-- Which dispatch of step i a token belongs to, for history and people: the step and a digest, which
+-- no agent can answer with.
+function token_id(i, token)
+  return int(i) .. '.' .. sub(redis.sha1hex(token), 1, 8)
+end
+
+-- Dispatches a step: gives it a new token, and it is in flight. A forward action is not dispatched
+-- once the deadline that bounds it has passed, nor while a change waits; then the step rests.
+function dispatch(job, i, rec, asked, nonce)
+  local t, left = terms_of(job.def, i, asked), time_left(job, asked)
+  if left and left <= 0 then
+    set_state(job, i, rec, 'W', 0) -- the next drive sees the deadline, and turns or ends the job
+    return
+  elseif asked == 'A' and job.waits_for ~= '' then
+    set_state(job, i, rec, 'W', 0)
+    return
+  end
+  if not another_try(job, rec, asked) then
+    -- an undo on the way forward belongs to the turn back before it
+    rec.turn = (asked == 'D' and job.desired == 'A') and job.since - 1 or job.turn
+    rec.failures, rec.expiries, rec.unstarted = 0, 0, 0
+  end
+  if asked == 'A' then
+    rec.forward = rec.turn
+  end
+  local wait, lease = wait_of(t, rec), t.lock
+  if left then
+    wait, lease = min(wait, left), min(lease, left)
+  end
+  rec.asked = asked
+  rec.attempt = rec.attempt + 1
+  local name = int(i)
+  rec.token = make_token(i, nonce)
+  set_state(job, i, rec, 'R', job.now + wait + lease)
+  job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait}
+  add_history(job, 'dispatched', name, int(rec.attempt), token_id(i, rec.token),
+    asked == 'D' and 'D' or nil)
+end
+
+-- Requests in flight are sent again with their present tokens. The message that has caused this
+-- call was redelivered: the scheduler that had it first may have died before it published them.
+function resend(job, list)
+  if #list == 0 or not can_dispatch(job) then
+    return
+  end
+  local fields, steps = {}, {}
+  for k = 1, min(#list, BUDGET) do
+    fields[k], steps[k] = int(list[k]), list[k]
+  end
+  prefetch(job.def, steps)
+  for k, text in ipairs(call('HMGET', job.key, unpack(fields))) do
+    local i = steps[k]
+    local rec = parse_record(text, step_of(job.def, i))
+    local wait = wait_left(job, i, rec)
+    if rec.state == 'R' and wait > 0 then
+      job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait, again = true}
+      call('HSET', job.p .. 'data:' .. job.id, 'c' .. i, rec.token)
+    end
+  end
+end
+
+-- The same for all steps that an earlier call for the same message may have dispatched. These are
+-- the steps after i; or all steps, if the job has turned, as long as they fit the budget.
+-- LockedUntil recovers the others.
+function resend_after(job, i)
+  if i and job.turn == 1 then
+    resend(job, (dependents_at(job.def, i, 0)))
+  elseif job.n <= BUDGET then
+    local all = {}
+    for k = 1, job.n do
+      all[k] = k - 1
+    end
+    resend(job, all)
+  end
+end
+
+-- Whether the work of a dispatch that has ended is not to be tried again: the job is to end, or
+-- does not want this forward action any more. An undo is driven to its end in either direction.
+function overtaken(job, rec)
+  return job.ending ~= '' or rec.asked == 'A' and (job.desired == 'D' or rec.turn < job.since)
+end
+
+-- The Progress of a dispatch as the store keeps it, "token limit fraction note", or nil; and
+-- whether a scheduler has seen that its request left its queue. The limit is the LockedUntil that
+-- the dispatch set.
+function progress_of(p, id, i, token)
+  local progress, was_taken = unpack(call('HMGET', p .. 'data:' .. id, 'p' .. i, 't' .. i))
+  return progress and sub(progress, 1, #token + 1) == token .. ' ' and progress, was_taken == token
+end

@@ -1,0 +1,159 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- The store function `drive`: goes on with a job, for a Recover, and when a call has left work.
+
+-- When a job that was taken back goes forward again. Between two runs is a wait, which grows with
+-- each run.
+local function next_try_at(job, tried)
+  local interval, coefficient = match(call('HGET', job.def.key, 'job'), '^%u %d+ [01] (%d+) (%S+) ')
+  if not interval or interval == '0' or is_older_job(job) then
+    return job.now
+  end
+  local latest = job.now + floor(min(tonumber(interval) * tonumber(coefficient) ^ (tried - 1), DAY))
+  -- A later time than that dates from before the clock stepped back.
+  return job.next_try > 0 and min(job.next_try, latest) or latest
+end
+
+-- When the next run of the whole job begins, and how many runs there were; false: that was the last
+-- one.
+function may_try_again(job)
+  local tries = tonumber(match(call('HGET', job.def.key, 'job'), '^%u (%d+)'))
+  local tried = tonumber(call('HGET', job.key, 'tried') or '1')
+  local at = tried < tries and not job.late and next_try_at(job, tried)
+  return at and not (job.complete_by > 0 and max(at, job.now) >= job.complete_by) and at, tried
+end
+
+local function try_again(job, tried)
+  set(job, 'tried', tried + 1)
+  turn(job, 'A', 'TRY')
+end
+
+-- Drives a job, and ends its turn if nothing is left to do.
+function go_on(job, nonce)
+  drive(job, nonce)
+  if finished(job) or job.phase == 'PENDING' then
+    return
+  end
+  local idle = job.busy == 0 and not has_cursor_work(job)
+  if job.open == 0 then
+    job.spreads = {} -- no step waits for another any more
+    if job.desired == 'A' then
+      settle(job, 'SUCCEEDED', '')
+      return
+    end
+    local at, tried = may_try_again(job)
+    if job.cause == 'FAILURE' and at then
+      if job.hold == '' and at > job.now then
+        set(job, 'next_try', at)
+        lower_due(job, at)
+      elseif job.hold == '' then
+        try_again(job, tried)
+        go_on(job, nonce)
+      end
+    elseif job.cause == 'CANCELLED' then
+      settle(job, 'CANCELLED', 'REQUESTED')
+    else
+      settle(job, 'COMPENSATED', job.cause)
+    end
+  elseif idle and job.ending ~= '' then
+    settle(job, 'FAILED', job.ending)
+  elseif idle and #job.spreads == 0 and job.hold == '' and job.stuck_undo > 0 then
+    settle(job, 'COMPENSATION_FAILED', job.cause)
+  elseif idle and #job.spreads == 0 and job.hold == '' and job.stuck_do > 0 then
+    settle(job, 'FAILED', 'PERMANENT')
+  end
+end
+
+-- Drives a step in state M: its LockedUntil has passed, or its timer.
+local function drive_marked(job, i, rec, nonce)
+  local t = terms_of(job.def, i, rec.asked)
+  if overtaken(job, rec) then
+    come_to_rest(job, i, rec, nonce)
+  elseif job.hold ~= '' then
+    return
+  elseif retry_ahead(job, i) and retry_applies(job, i, rec) then
+    -- As the walk y would: it does not know either whether the step expired before the Retry or
+    -- since.
+    reset_counts(rec)
+    come_to_rest(job, i, rec, nonce)
+  elseif rec.token ~= SILENCE_OVER and rec.current == 'U' and rec.expiries >= t.expiries then
+    give_up(job, i, rec, t.on_exhausted, 'DEATHS', silence_ends(job, t, rec))
+  else
+    if rec.token == NO_EVIDENCE and rec.unstarted >= t.expiries then
+      alert(job, i, 'SILENT', rec.asked) -- the store cannot know what is wrong: a person must look
+    end
+    come_to_rest(job, i, rec, nonce)
+  end
+end
+
+-- said: who puts the job on hold, "-" for no person, and why.
+function put_on_hold(job, kind, said)
+  set(job, 'hold', kind)
+  call('HSET', job.p .. 'data:' .. job.id, 'held', int(job.now) .. ' ' .. said)
+end
+
+local function on_deadline(job)
+  local recourse = match(call('HGET', job.def.key, 'job'), '^%u')
+  deadline.mark_passed(job, job.turn)
+  if recourse ~= 'P' then
+    deciding.failure(job, nil, 'A', 'DEADLINE')
+  end
+  if recourse == 'C' then
+    turn(job, 'D', 'FAILURE', 'DEADLINE')
+  elseif recourse == 'F' then
+    end_as_it_is(job, 'DEADLINE')
+  else
+    if job.hold == '' then -- a person's hold stays
+      put_on_hold(job, 'deadline', '-')
+      add_history(job, 'held', 'deadline')
+    else
+      add_history(job, 'overdue')
+    end
+    add_alert(job, NO_STEP, 'DEADLINE')
+  end
+end
+
+-- drive -> <transition>
+-- Goes on with a job: begins it if its start_at has come, follows its deadline, drives the steps
+-- that `expire` has named, and works on the cursor. Of the steps only those in state M change.
+-- again: 1 if the same call may have been carried out before without an answer; then the answer
+-- also has the requests of the named steps that are in flight.
+-- DRIVEN; UNCHANGED: the job has ended; UNKNOWN_JOB.
+function functions.drive(p, job_id, nonce, by, again, list, first)
+  local now, out = now_ms(), {}
+  local job = load(p, job_id, now, '0')
+  if not job then
+    return only_code('UNKNOWN_JOB', now)
+  end
+  if finished(job) then
+    put_transition(out, 'UNCHANGED', job)
+    return out
+  end
+  if job.phase == 'PENDING' and job.start_at <= now and job.hold == '' then
+    set(job, 'phase', 'PROCESSING')
+    set(job, 'started', '1')
+    add_history(job, 'started', by)
+    job.spreads[1] = {from = job.turn == 1 and 'r' or 't', offset = 0, edge = 0}
+  end
+  if overdue(job) and not is_quiet(p, now) then
+    on_deadline(job)
+  end
+  local flying = {}
+  for k = first, min(#list, first + BUDGET - 1) do
+    local i = tonumber(list[k])
+    local text = i < job.n and call('HGET', job.key, list[k])
+    if text then
+      local rec = record_of(job, i, text)
+      if rec.state == 'M' then
+        drive_marked(job, i, rec, nonce)
+      elseif rec.state == 'R' and again == '1' then
+        flying[#flying + 1] = i
+      end
+    end
+  end
+  resend(job, flying)
+  go_on(job, nonce)
+  save(job, by)
+  put_transition(out, 'DRIVEN', job)
+  return out
+end

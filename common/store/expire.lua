@@ -1,0 +1,250 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- The store function `expire`: what a supervisor finds due.
+
+-- ms between tries of a notification. With the first two tries that makes five in an hour.
+local NOTIFICATION_WAITS = {300000, 1200000, 2100000}
+
+-- Evidence that an agent has had a request: it has sent Progress, or a scheduler has seen that the
+-- request left its queue (taken). Without evidence the request may still be in its queue, behind
+-- others: RabbitMQ expires messages only at the head of a queue. Return: whether there is evidence,
+-- and the Progress if there is one.
+local function has_evidence(job, i, rec)
+  local progress, was_taken = progress_of(job.p, job.id, i, rec.token)
+  return progress or was_taken, progress
+end
+
+-- How long the present lease of a step in flight was when it was given.
+local function lease_length(job, i, rec, t)
+  if not progress_of(job.p, job.id, i, rec.token) then
+    return wait_of(t, rec) + t.lock
+  end
+  return t.heartbeat > 0 and min(3 * t.heartbeat, t.lock) or t.lock
+end
+
+-- Whether the deadline that bounded the dispatch in flight has passed.
+local function is_cut_short(job, rec)
+  if not is_bounded(job, rec.asked) then
+    return false
+  end
+  return job.late and rec.turn <= job.late or not job.late and job.now >= job.complete_by
+end
+
+-- LockedUntil has passed: withdraws the token. With evidence that an agent had the request it
+-- counts an expiry. Without evidence it counts nothing. Unless the agent has sent Progress the next
+-- dispatch may wait twice as long.
+local function withdraw(job, i, rec)
+  local counts, progress = has_evidence(job, i, rec)
+  if is_cut_short(job, rec) then
+    counts = false
+  end
+  -- "token limit fraction@agent"
+  local agent = progress and match(progress, '^%S+ %d+ [^@ ]*@(%S+)')
+  add_history(job, counts and 'expired' or 'silent', i, rec.attempt, token_id(i, rec.token), agent)
+  if counts then
+    rec.expiries = rec.expiries + 1
+  end
+  -- a request that left its queue need not be begun: an agent that fetches ahead gets more time
+  rec.unstarted = progress and 0 or rec.unstarted + 1
+  rec.current, rec.token = 'U', counts and '-' or NO_EVIDENCE
+  call('HSET', job.key, 'b' .. i, '1')
+end
+
+-- Looks at one step, and returns when to look again; nil for never. The lease of a step in flight
+-- is given up once it is past by `hold` times its length; other steps that are due are only named.
+-- Each named step gets the state M, so that a Recover acts once.
+local function expire_step(job, i, text, hold, clock, named)
+  local rec = parse_record(text)
+  if rec.state == 'R' then
+    local t = terms_of(job.def, i, rec.asked)
+    local given = wait_of(t, rec) + t.lock
+    if rec.till > job.now + given then -- no dispatch gives more: the clock has stepped back
+      rec.till = job.now + given
+      job.records[i] = rec
+    end
+    local till = lease_end(clock, rec.till, given)
+    if till > rec.till then
+      till = lease_end(clock, rec.till, lease_length(job, i, rec, t))
+    end
+    if till > job.now then
+      return till
+    elseif job.now < clock.quiet or hold > 0 and till + hold * t.lock > job.now then
+      return job.now + NAMED_AGAIN
+    end
+    job.records[i] = rec
+    record_of(job, i) -- M belongs to the job's present direction
+    withdraw(job, i, rec)
+  elseif rec.till == 0 then
+    return nil
+  elseif rec.till > job.now and not (rec.state == 'M' and rec.till > job.now + NAMED_AGAIN) then
+    -- A step in M that is named later than that is from before the clock stepped back.
+    return rec.till
+  elseif (job.hold ~= '' or job.waits_for ~= '' and next_asked(job, rec) == 'A')
+    and not overtaken(job, rec) then
+    return nil -- the walk that follows looks at every step
+  end
+  if rec.state == 'R' then -- its token was just withdrawn
+    named.expired = (named.expired or 0) + 1
+    table.insert(named, named.expired, i)
+  else
+    named[#named + 1] = i
+    if rec.state == 'P' and rec.current == 'U'
+      and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then
+      rec.token = SILENCE_OVER
+    end
+  end
+  rec.state, rec.till = 'M', job.now + NAMED_AGAIN
+  job.records[i] = rec
+  return rec.till
+end
+
+-- Looks at up to BUDGET steps. Return: true if all steps of the job were seen, so that `due` is
+-- exact again.
+local function expire_scan(job, hold, clock, named)
+  local scan = job.scan or {offset = 0, least = job.now + SWEEP_BOUND}
+  local last = min(scan.offset + BUDGET, job.n)
+  local fields = {}
+  for i = scan.offset, last - 1 do
+    fields[#fields + 1] = int(i)
+  end
+  for k, text in ipairs(call('HMGET', job.key, unpack(fields))) do
+    if has_moment(text) then
+      local t = expire_step(job, scan.offset + k - 1, text, hold, clock, named)
+      scan.least = min(scan.least, t or scan.least)
+    end
+  end
+  scan.offset = last
+  job.scan_changed = true
+  if last < job.n then
+    job.scan = scan
+    return false
+  end
+  job.scan = nil
+  job.due = scan.least
+  job.due_changed = true
+  return true
+end
+
+-- Whether the turn is to end. The call that brought the job there would have ended it: a sweep has
+-- mended its counts since.
+local function should_settle(job)
+  return job.hold == '' and #job.spreads == 0 and job.next_try <= job.now
+    and (job.open == 0 or job.busy == 0 and (job.ending ~= '' or job.stuck_do + job.stuck_undo > 0))
+end
+
+local function touch_deadline(job, clock)
+  local at = overdue(job) and clock.quiet or job.complete_by
+  if at > job.now and job.desired == 'A' then
+    lower_due(job, at)
+  end
+end
+
+local function expire_job(p, id, now, hold, clock, out)
+  local job = load(p, id, now, '0')
+  if not job or finished(job) then
+    call('ZREM', p .. 'due', id)
+    return 0, true
+  end
+  local named = {}
+  if job.phase == 'PENDING' then
+    local early = job.start_at > now or job.hold ~= '' or now < clock.quiet
+    local later = job.hold ~= '' and now + SWEEP_BOUND or max(job.start_at, clock.quiet)
+    job.due, job.due_changed = early and later or now + NAMED_AGAIN, true
+    save(job)
+    if not early then
+      put(out, id, '0', '0')
+    end
+    return early and 0 or 1, true
+  end
+  local whole = expire_scan(job, hold, clock, named)
+  local go = has_cursor_work(job) or overdue(job) and now >= clock.quiet or should_settle(job)
+  if go then
+    lower_due(job, now + NAMED_AGAIN)
+  end
+  touch_deadline(job, clock)
+  if job.next_try > now then
+    lower_due(job, job.next_try)
+  end
+  save(job)
+  if #named == 0 and not go then
+    return 0, whole
+  end
+  put(out, id, int(named.expired or 0), int(#named))
+  for _, i in ipairs(named) do
+    out[#out + 1] = int(i)
+  end
+  return 1, whole
+end
+
+-- By HMGET: a supervisor has no right to HGET the data of a job.
+local function has_notification(p, id, seq)
+  return (unpack(call('HMGET', p .. 'data:' .. id, 's' .. seq)))
+end
+
+local function expire_owed(p, now, skip, limit, out)
+  local list = call('ZRANGEBYSCORE', p .. 'owed', '-inf', int(now), 'LIMIT', skip, limit)
+  for _, member in ipairs(list) do
+    local id, seq = match(member, '^(%S+) (%d+)$')
+    local good, owed = try_job(has_notification, p, id or '', seq or '')
+    if good and owed then
+      local counted, tries = try_job(call, 'HINCRBY', p .. 'data:' .. id, 'n' .. seq, 1)
+      tries = counted and max(tries, 1) or #NOTIFICATION_WAITS
+      local wait = NOTIFICATION_WAITS[min(tries, #NOTIFICATION_WAITS)]
+      call('ZADD', p .. 'owed', int(now + wait), member)
+      put(out, id, seq)
+    else
+      call('ZREM', p .. 'owed', member)
+    end
+  end
+  return #out / 2, #list == limit
+end
+
+-- expire -> <expired>
+-- Looks at the jobs that are due, and withdraws the tokens of steps in flight past LockedUntil. The
+-- answer names what the supervisor asks schedulers for: jobs with their steps, of which the first
+-- `expired` have expired and the others are only due, and notifications of the outbox. head: when
+-- the first job is due, or 0. skip, limit: how many of the jobs and notifications that are due to
+-- pass over, and to look at. hold: how many times its length a lease must be past. since jump after
+-- at: see watch_clock(). latest: what the clock can show at most, 0 if not known. If it shows more,
+-- it has jumped or the call was delayed: the answer names nothing, and the supervisor finds out
+-- first. more: 1 if more is due. back: 1 if the clock has stepped back and the partition is to be
+-- swept. The same call again names a step or a notification again only after a while (NAMED_AGAIN,
+-- NOTIFICATION_WAITS), and counts no expiry twice.
+function functions.expire(p, skip, limit, hold, latest, since, jump, after, at)
+  local now = now_ms()
+  skip, limit, hold, latest = tonumber(skip), tonumber(limit), tonumber(hold), tonumber(latest)
+  if latest > 0 and now > latest then
+    return {int(now), '0', '0', '0', '0', '0'}
+  end
+  local clock = watch_clock(p, now, tonumber(since), tonumber(jump), tonumber(after), tonumber(at))
+  local jobs, owed = {}, {}
+  local n_jobs, more, seen = 0, false, 0
+  local list = call('ZRANGEBYSCORE', p .. 'due', '-inf', int(now), 'LIMIT', skip, limit)
+  for k, id in ipairs(list) do
+    local steps = tonumber(call('HGET', p .. 'job:' .. id, 'n') or '0') or 0
+    if k > 1 and seen + min(steps, BUDGET) > BUDGET then
+      more = true
+      break
+    end
+    seen = seen + min(steps, BUDGET)
+    local before = #jobs
+    local good, named, whole = try_job(expire_job, p, id, now, hold, clock, jobs)
+    if good then
+      n_jobs = n_jobs + named
+      more = more or not whole
+    else -- corrupt: a sweep reports it
+      for j = #jobs, before + 1, -1 do
+        jobs[j] = nil
+      end
+      call('ZADD', p .. 'due', int(now + SWEEP_BOUND), id)
+    end
+  end
+  local n_owed, more_owed = expire_owed(p, now, skip, limit, owed)
+  more = more or #list == limit or more_owed
+  local _, head = unpack(call('ZRANGE', p .. 'due', 0, 0, 'WITHSCORES'))
+  local out = {int(now), head and int(tonumber(head)) or '0', more and '1' or '0',
+    clock.back > clock.swept and '1' or '0'}
+  put(out, int(n_jobs), unpack(jobs))
+  put(out, int(n_owed), unpack(owed))
+  return out
+end

@@ -1,0 +1,252 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- The store function `inspect`: reads, and changes nothing.
+
+local PAGE_BYTES = 1048576       -- of errors and results in one page of the steps of a job
+local NOTIFICATION_TRIES = 5     -- then a notification is a dead letter: scheduler/notification.c
+
+local function put_fields(out, key, names)
+  for _, value in ipairs(call('HMGET', key, unpack(names))) do
+    out[#out + 1] = value or ''
+  end
+end
+
+-- inspect definition -> <content>
+-- A definition as it was stored. FOUND; UNKNOWN.
+function functions.inspect_definition(p, digest)
+  local blob = call('HGET', p .. 'def:' .. digest, 'blob')
+  return blob and {'FOUND', blob} or {'UNKNOWN'}
+end
+
+-- inspect workflow -> <content>
+-- The definition that is registered under "name" (the newest version) or "name@version". FOUND;
+-- UNKNOWN.
+function functions.inspect_workflow(p, name)
+  local digest = find_definition(p, '', name)
+  return digest and functions.inspect_definition(p, digest) or {'UNKNOWN'}
+end
+
+-- inspect workflows -> <workflows>
+-- Registered workflows, "name@version", in the order of their names: those behind `after`. FOUND.
+function functions.inspect_workflows(p, after, limit)
+  local names, digests, known = {}, {}, call('HGETALL', p .. 'workflows')
+  for k = 1, #known, 2 do
+    local name, digest = known[k], known[k + 1]
+    if match(name, '@') and name > after then
+      names[#names + 1], digests[name] = name, digest
+    end
+  end
+  table.sort(names)
+  local n = min(#names, tonumber(limit), 1000)
+  local out = {'FOUND', n < #names and '1' or '0', int(n)}
+  for k = 1, n do
+    local digest = digests[names[k]]
+    put(out, names[k], digest, call('HGET', p .. 'def:' .. digest, 'n') or '0')
+  end
+  return out
+end
+
+-- inspect history -> <history>
+-- The entries of the history with the number `start` and later. FOUND. first: the number of the
+-- first entry that is kept. Entries before it were cut off. UNKNOWN: also if the job belongs to
+-- another user than the owner.
+function functions.inspect_history(p, job_id, start, limit, owner)
+  local digest, key = call('HGET', p .. 'job:' .. job_id, 'def'), p .. 'hist:' .. job_id
+  if not digest or is_others(p, job_id, owner) then
+    return {'UNKNOWN'}
+  end
+  local first = tonumber(match(call('LINDEX', key, 0) or '1', '^%d+'))
+  start = max(tonumber(start) - first, 0)
+  local entries = call('LRANGE', key, int(start), int(start + min(tonumber(limit), 1000) - 1))
+  local more = call('LINDEX', key, int(start + #entries))
+  local out = {'FOUND', digest, int(first), more and '1' or '0', int(#entries)}
+  put(out, unpack(entries))
+  return out
+end
+
+-- Whether a job needs a person for an error of this class, and for a step of this actor; '' is any.
+local function has_trouble(p, id, class, actor)
+  local attention = call('HGET', p .. 'job:' .. id, 'attention') or ''
+  local of, is = match(attention, '^%S+ %d+ %S+ (%S+) (%S+)$')
+  return (class == '' or is == class) and (actor == '' or of == actor)
+end
+
+-- Whether a job is one that the caller has asked for.
+local function listed(p, id, phase, workflow, labels, class, actor)
+  if (class ~= '' or actor ~= '') and not has_trouble(p, id, class, actor) then
+    return false
+  elseif phase ~= '' and call('HGET', p .. 'job:' .. id, 'phase') ~= phase then
+    return false
+  elseif workflow == '' and #labels == 0 then
+    return true
+  end
+  local of, index = unpack(call('HMGET', p .. 'data:' .. id, 'workflow', 'index'))
+  of = of or ''
+  if workflow ~= '' and of ~= workflow and match(of, '^[^@]*') ~= workflow then
+    return false
+  end
+  local has = {}
+  for _, label in ipairs(texts_of(index or '')) do
+    has[label] = true
+  end
+  for _, label in ipairs(labels) do
+    if not has[label] then
+      return false
+    end
+  end
+  return true
+end
+
+-- The index of that label which the fewest jobs have.
+local function rarest(p, labels)
+  local index, least
+  for _, label in ipairs(labels) do
+    local n = #labels > 1 and call('ZCARD', p .. 'l:' .. label) or 0
+    if not least or n < least then
+      index, least = p .. 'l:' .. label, n
+    end
+  end
+  return index
+end
+
+-- inspect jobs -> <job_list>
+-- The jobs that were created at `before` and have a lower id than before_id, or were created
+-- earlier, newest first. FOUND. last, last_id: how far this call has looked. needs: 'any', or a
+-- kind, see need_of(). At most BUDGET jobs are looked at.
+function functions.inspect_jobs(p, before, before_id, since, limit, phase, workflow, needs,
+    error_class, actor, list, first)
+  local labels = {unpack(list, first)}
+  limit = min(tonumber(limit), BUDGET)
+  local index = needs == 'any' and p .. 'needs' or needs ~= '' and p .. 'needs:' .. needs
+    or #labels > 0 and rarest(p, labels)
+    or workflow ~= '' and p .. 'w:' .. match(workflow, '^[^@]*')
+    or (phase == 'PENDING' or phase == 'PROCESSING') and p .. 'open'
+    or phase == 'ERROR' and p .. 'failed' or p .. 'jobs'
+  local known = call('ZREVRANGEBYSCORE', index, before, since, 'WITHSCORES',
+    'LIMIT', '0', int(BUDGET))
+  local found, last, last_id = {}, before, before_id
+  local more = #known == 2 * BUDGET
+  for k = 1, #known, 2 do
+    local id, created = known[k], int(tonumber(known[k + 1]))
+    if created ~= before or before_id == '' or id < before_id then
+      last, last_id = created, id
+      if listed(p, id, phase, workflow, labels, error_class, actor) then
+        found[#found + 1] = id
+        if #found == limit then
+          more = more or k + 1 < #known
+          break
+        end
+      end
+    end
+  end
+  local out = {'FOUND', int(now_ms()), more and '1' or '0', last, last_id, int(#found)}
+  for _, id in ipairs(found) do
+    out[#out + 1] = id
+    put_fields(out, p .. 'job:' .. id, schema.job_fields)
+    put_fields(out, p .. 'data:' .. id, schema.data_fields)
+  end
+  return out
+end
+
+-- inspect notice -> <notice>
+-- What the event of a notification needs. FOUND; UNKNOWN. Each turn that ends has an event, so this
+-- call asks for all of it. tries: how often the supervisor has asked for it. outcome to failed: how
+-- that turn ended, `failed` being the numbers of the steps that had failed for good. failure,
+-- error: see deciding.failure(). results: of those of the named steps that have one; '' if it did
+-- not fit into `limit` bytes. addresses: those of the job before its last one.
+function functions.inspect_notice(p, job_id, seq, limit, list, first)
+  local data = p .. 'data:' .. job_id
+  local workflow, submitter, labels, reply_to, correlation, traceparent, encoding, tries, settled,
+    earlier, failure, failed_with = unpack(call('HMGET', data, 'workflow', 'submitter', 'labels',
+    'reply_to', 'correlation', 'traceparent', 'format', 'n' .. seq, 's' .. seq, 'earlier',
+    'w' .. seq, 'v' .. seq))
+  if not settled then
+    return {'UNKNOWN'}
+  end
+  local digest, n = unpack(call('HMGET', p .. 'job:' .. job_id, 'def', 'n'))
+  tries = tonumber(tries or '0')
+  if not (tries and tries >= 0 and tries < NOTIFICATION_TRIES) then
+    tries = NOTIFICATION_TRIES - 1 -- also if damaged: it is not to be published for ever
+  end
+  local out = {'FOUND', digest or '', match(n or '', '^%d%d?%d?%d?%d?$') or '1', workflow or '',
+    submitter or '', labels or '', reply_to or '', correlation or '', traceparent or '',
+    encoding or '', int(tries)}
+  local ended = {match(settled, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}
+  put(out, unpack(#ended > 0 and ended or {'KILLED', 'ERROR', '1', '0', '0', '', ''})) -- damaged
+  put(out, failure or '', failed_with or '')
+  local room, count, results = tonumber(limit), 0, {}
+  for k = first, min(#list, first + BUDGET - 1) do
+    local step = list[k]
+    local size = call('HSTRLEN', data, 'r' .. step)
+    local fits = size <= room
+    if size > 0 then
+      count = count + 1
+      put(results, step, fits and call('HGET', data, 'r' .. step) or '')
+      room = fits and room - size or room
+    end
+  end
+  put(out, int(count), unpack(results))
+  local addresses = texts_of(earlier or '')
+  put(out, int(floor(#addresses / 2)), unpack(addresses))
+  return out
+end
+
+local AGENTS_SOUGHT = 100         -- history entries to look for agents in; or four for each step
+
+-- The agents that have had the steps last, by number, as far as the last entries of the history
+-- say.
+local function agents_of(p, id, steps)
+  local ends = {done = true, undone = true, failed = true, deferred = true, expired = true,
+    silent = true}
+  local agents = {}
+  local entries = min(max(4 * steps, AGENTS_SOUGHT), HISTORY_MIN)
+  for _, entry in ipairs(call('LRANGE', p .. 'hist:' .. id, int(-entries), '-1')) do
+    local event, i, agent = match(entry, '^%d+ %d+ (%l+) (%d+) %d+ %S+ (%S+)$')
+    if ends[event] then
+      agents[i] = agent
+    end
+  end
+  return agents
+end
+
+-- inspect job -> <job>
+-- A job. FOUND. steps: from number `start` on, at most `count`; fewer if they are large. input and
+-- results are '' unless with_data is 1. UNKNOWN: also if the job belongs to another user than the
+-- owner.
+function functions.inspect_job(p, job_id, start, count, with_data, owner)
+  local job, data = p .. 'job:' .. job_id, p .. 'data:' .. job_id
+  if call('EXISTS', job) == 0 or is_others(p, job_id, owner) then
+    return {'UNKNOWN'}
+  end
+  local out = {'FOUND', int(now_ms())}
+  put_fields(out, job, schema.job_fields)
+  put_fields(out, data, schema.data_fields)
+  start = tonumber(start)
+  local last = min(start + min(tonumber(count), 1000), tonumber(call('HGET', job, 'n'))) - 1
+  out[#out + 1] = with_data == '1' and call('HGET', data, 'input') or ''
+  if last < start then
+    out[#out + 1] = '0'
+    return out
+  end
+  local records, more = {}, {}
+  for i = start, last do
+    records[#records + 1] = int(i)
+    put(more, 'e' .. i, 'p' .. i)
+  end
+  local texts = call('HMGET', job, unpack(records))
+  local extra = call('HMGET', data, unpack(more))
+  local steps, n, size, agents = {}, 0, 0, agents_of(p, job_id, last - start + 1)
+  for k, field in ipairs(records) do
+    local failure, progress = extra[2 * k - 1] or '', extra[2 * k] or ''
+    local result = with_data == '1' and call('HGET', data, 'r' .. field) or ''
+    size = size + #failure + #progress + #result
+    if size > PAGE_BYTES and n > 0 then
+      break
+    end
+    n = n + 1
+    put(steps, field, texts[k] or '', failure, progress, result, agents[field] or '')
+  end
+  out[#out + 1] = int(n)
+  put(out, unpack(steps))
+  return out
+end

@@ -1,0 +1,141 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- The command `migrate`: a job gets a newer version of its workflow.
+
+-- Whether an agent may have begun a step under its present definition: the step was dispatched, and
+-- not all requests came back. If all before came back, the dispatch in flight counts as not begun
+-- as long as there is no evidence.
+local function is_begun(job, i, rec)
+  local flies = rec.state == 'R' and rec.attempt > 1
+  local progress, was_taken = progress_of(job.p, job.id, i, rec.token)
+  return call('HGET', job.key, 'b' .. i) or flies and (progress or was_taken)
+    or rec.unstarted < rec.attempt - (flies and 1 or 0)
+end
+
+-- Whether a step was sent, and more is known of it than that no queue took the request.
+local function may_have_begun(rec)
+  return rec.state == 'R' or rec.current == 'U'
+end
+
+-- The same as before_other_work(), for a step that has another definition in a newer version. A
+-- step that no agent can have begun is replaced as it is.
+local function before_migration(job, i, rec, how, is_gone)
+  local flies = rec.state == 'R' or rec.state == 'M'
+  if how == 't' then
+    return nil, flies and 'IN_FLIGHT' or nil
+  elseif rec.current == 'A' then
+    return nil, 'BEGUN' -- perhaps a person has resolved it
+  elseif is_gone and may_have_begun(rec) then
+    return nil, 'GONE' -- no definition would undo it
+  elseif not is_begun(job, i, rec) then
+    return nil
+  elseif flies then
+    return nil, 'IN_FLIGHT'
+  end
+  return before_other_work(job, i, rec, how)
+end
+
+-- Replaces a step by that of the newer version. If all its requests came back, an agent may still
+-- have had one: then the step is undone first, as the newer version says, under the turn between.
+-- Its attempts begin anew, under other keys.
+local function replace_step(job, i, rec, before)
+  if rec then
+    local maybe = may_have_begun(rec) and before ~= 'ANEW'
+    if rec.state == 'R' then
+      add_history(job, 'withdrawn', i, rec.attempt, token_id(i, rec.token))
+    elseif rec.state == 'F' and rec.since >= job.since then -- in the present direction: it counts
+      remove_failed(job, i, rec)
+    end
+    remove_parked(job, i)
+    set_state(job, i, rec, 'W', 0)
+    rec.current = maybe and 'U' or 'D'
+    if maybe then
+      rec.asked, rec.turn = 'D', job.turn - 1
+    end
+    rec.token, rec.attempt, rec.since = '-', 0, 0
+    rec.failures, rec.expiries, rec.unstarted = 0, 0, 0
+  end
+  if i >= job.n then
+    job.records[i] = nil
+    call('HDEL', job.key, int(i))
+  end
+  call('HDEL', job.p .. 'data:' .. job.id, 'e' .. i, 'p' .. i, 't' .. i, 'l' .. i, 'c' .. i,
+    'u' .. i)
+  call('HDEL', job.key, 'b' .. i)
+  set_data(job, 'a' .. i, '') -- meant for the work before
+end
+
+-- The steps that differ from those of the job, { i, how, rec, before }…, and those of them that are
+-- undone first; or nil, why that is not possible, and the step.
+local function plan_migration(job, has_waited, gone, words)
+  local steps, numbers, undo, flying = {}, {}, {}, nil
+  for k, word in ipairs(words) do
+    local i, how = target(word)
+    steps[k], numbers[k] = {i = i, how = how}, int(i)
+  end
+  for k, text in ipairs(#numbers > 0 and call('HMGET', job.key, unpack(numbers)) or {}) do
+    local step, why = steps[k], nil
+    if text or job.records[step.i] then
+      step.rec = present(job, step.i, text)
+      step.before, why = before_migration(job, step.i, step.rec, step.how, k <= gone)
+      why = why or has_waited and step.rec.state == 'R' and 'IN_FLIGHT' -- perhaps by this call
+      if why then
+        return nil, why, step.i
+      end
+      undo[#undo + 1] = step.before == 'UNDO' and step or nil
+      flying = step.rec.state == 'R' and step.i or flying
+    end
+  end
+  if #undo > 0 and flying then
+    return nil, 'IN_FLIGHT', flying
+  elseif #undo > BUDGET then
+    return nil, 'MANY_UNKNOWN'
+  end
+  return steps, undo
+end
+
+-- The job gets a newer version of its workflow, with n steps. The steps are those that differ from
+-- what the job has, see target(); the first `gone` of them are not in the newer version, and must
+-- not have been sent.
+function commands.migrate(job, command, definition, n, name, gone, ...)
+  if finished(job) or job.ending ~= '' or job.desired == 'D' then
+    return 'WRONG_STATE', finished(job) and job.outcome or job.ending ~= '' and 'ENDING' or 'BACK'
+  elseif job.waits_for ~= '' then
+    return 'WRONG_STATE', 'CHANGING'
+  elseif definition == job.def.digest then
+    return 'UNCHANGED'
+  elseif not is_ready(job.p, definition) then
+    return 'MOVED'
+  end
+  local steps, undo, i = plan_migration(job, command.has_waited, tonumber(gone), {...})
+  if not steps then
+    return 'WRONG_STATE', undo, i
+  elseif #undo > 0 then
+    return put_off(job, command.nonce, undo, 'migrate', definition, n, name, gone, ...)
+  end
+  take_definition(job, definition)
+  call('HSET', job.p .. 'data:' .. job.id, 'workflow', name)
+  set(job, 'turn', job.turn + 2)
+  set(job, 'n', tonumber(n))
+  for _, step in ipairs(steps) do
+    if step.before == 'ANEW' then
+      add_history(job, 'anew', step.i)
+    end
+    if step.how ~= 't' then
+      replace_step(job, step.i, step.rec, step.before)
+    end
+  end
+  add_history(job, 'migrated', name)
+  local spreads = job.spreads
+  count_anew(job)
+  for _, work in ipairs(spreads) do
+    if work.from == 'y' or work.from == 'w' then -- a Retry of all steps, a Resume
+      work.offset = 0
+      job.spreads[#job.spreads + 1] = work
+    end
+  end
+  if job.phase == 'PENDING' then
+    job.spreads = {}
+  end
+  return 'DONE'
+end

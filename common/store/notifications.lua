@@ -1,0 +1,137 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- What is told to clients and to persons: notifications of the outbox, alert causes, and events of
+-- steps.
+
+local CAUSE_CLAIMED = 60000      -- ms in which a scheduler is to publish the alert of a new cause
+local TOLD = 7200000             -- ms after the last sign of a cause in which it counts as known
+local CAUSES_CHECKED = 10        -- known causes that are checked for their end when a new one comes
+
+-- settle_owed -> code
+-- Deletes these notifications from the outbox: the broker has confirmed them. SETTLED. The same
+-- call again changes nothing.
+function functions.settle_owed(p, list, first)
+  for _, job_id, seq in each.notification(list, first) do
+    call('ZREM', p .. 'owed', job_id .. ' ' .. seq)
+    local known = call('HDEL', p .. 'data:' .. job_id, 's' .. seq, 'n' .. seq, 'w' .. seq,
+      'v' .. seq)
+    if known > 0 then
+      count_up(p .. 'job:' .. job_id, 'owes', -1) -- not below 0: builds before 22 did not count
+    end
+  end
+  return {'SETTLED'}
+end
+
+-- Deletes causes that are over, although no scheduler has said so because their actor never came
+-- back. Each new cause has some looked at, at random: so causes that are over stay far fewer than
+-- those that are not.
+local function forget_causes(p, now)
+  local some = call('HRANDFIELD', p .. 'told', int(CAUSES_CHECKED), 'WITHVALUES')
+  for k = 1, #some, 2 do
+    if some[k] ~= 'letters' and tonumber(match(some[k + 1], '^%d+')) <= now then
+      call('HDEL', p .. 'told', some[k])
+    end
+  end
+end
+
+-- The queue drover.dead has `there` messages. The calling scheduler has put `own` more into it
+-- since it last said so, and has raised alerts about them. Messages that no scheduler says, within
+-- a minute, to have put there come from others, and are news. Return: how many.
+-- The field `letters` keeps: messages that are known; messages that a scheduler has put there and
+-- no call has seen yet; since when there are more than both, negative if there are fewer; and how
+-- many there were then.
+local function unknown_letters(p, now, there, own)
+  local known, unseen, since, seen = match(call('HGET', p .. 'told', 'letters') or '',
+    '^(%d+) (%d+) (%-?%d+) (%d+)$')
+  known, unseen = tonumber(known), (tonumber(unseen) or 0) + own
+  since, seen = tonumber(since) or 0, tonumber(seen) or 0
+  local count, grown = 0, known and there - known - unseen
+  if not known or there < known or since > now then -- or a person has read some
+    known, unseen, since = there, 0, 0
+  elseif grown > 0 and (since <= 0 or now - since >= CAUSE_CLAIMED) then
+    count = since > 0 and max(seen - known - unseen, 0) or 0
+    known, since, seen = known + count, grown > count and now or 0, there
+  elseif grown <= 0 then
+    known, unseen, since = there, -grown, grown < 0 and (since < 0 and since or -now) or 0
+    if since < 0 and now + since >= CAUSE_CLAIMED then -- they will not come any more
+      unseen, since = 0, 0
+    end
+  end
+  call('HSET', p .. 'told', 'letters',
+    concat({int(known), int(unseen), int(since), int(seen)}, ' '))
+  return count
+end
+
+-- told -> <news>
+-- Asks whether an alert cause is new, or reports what became of it. Each alert cause is published
+-- once, whichever scheduler meets it. what: ask, told, over or letters. ask: is the cause new?
+-- NEWS; KNOWN. A scheduler that gets NEWS publishes the alert, and says `told` when the broker has
+-- confirmed it. Until then the store keeps its nonce, and the cause counts as known for a minute
+-- only; the same nonce gets NEWS again. TOLD. over: the next sign is NEWS. OVER. letters: see
+-- unknown_letters(), of which `count` are news.
+function functions.told(p, cause, what, nonce, there, own)
+  local now = now_ms()
+  if what == 'letters' then
+    local count = unknown_letters(p, now, tonumber(there), tonumber(own))
+    return {count > 0 and 'NEWS' or 'KNOWN', int(count)}
+  elseif what == 'over' then
+    call('HDEL', p .. 'told', cause)
+    return {'OVER'}
+  end
+  local till, by = match(call('HGET', p .. 'told', cause) or '0 ', '^(%d+) ?(%x*)$')
+  local known = tonumber(till) > now and tonumber(till) <= now + TOLD
+  if what == 'told' then
+    if till ~= '0' then -- it is not over meanwhile
+      call('HSET', p .. 'told', cause, int(now + TOLD))
+    end
+    return {'TOLD'}
+  elseif not known or by == nonce then
+    if till == '0' then
+      forget_causes(p, now)
+    end
+    call('HSET', p .. 'told', cause, int(now + CAUSE_CLAIMED) .. ' ' .. nonce)
+    return {'NEWS'}
+  elseif by == '' then -- published; this is a sign that it goes on
+    call('HSET', p .. 'told', cause, int(now + TOLD))
+  end
+  return {'KNOWN'}
+end
+
+local HEARD_MOST = 1000          -- history entries that one call reads: the last, if more are new
+local TOLD_EVENTS = {dispatched = true, began = true, done = true, undone = true, failed = true,
+  parked = true}
+
+-- step_events -> <events>
+-- What has happened at the steps of a job since the last call, for the client that has asked for
+-- step events. Each entry is read once: the client does not get it if the calling scheduler dies.
+-- FOUND. agent: "-" for none. UNKNOWN_JOB: also if the client has not asked for step events.
+function functions.step_events(p, job_id)
+  local job = load(p, job_id, now_ms(), '0')
+  if not job or job.events ~= 'reply' then
+    return {'UNKNOWN_JOB'}
+  end
+  local data = p .. 'data:' .. job_id
+  local workflow, submitter, reply_to, correlation, encoding, heard = unpack(call('HMGET', data,
+    'workflow', 'submitter', 'reply_to', 'correlation', 'format', 'heard'))
+  local out = {'FOUND', int(job.now) .. ' ' .. int(job.open) .. ' ' .. int(job.n), workflow or '',
+    submitter or '', reply_to or '', correlation or '', encoding or ''}
+  local n_new = min(job.seq - (tonumber(heard or '') or 0), HEARD_MOST)
+  if n_new <= 0 then
+    return out
+  end
+  call('HSET', data, 'heard', int(job.seq))
+  for _, entry in ipairs(call('LRANGE', p .. 'hist:' .. job_id, int(-n_new), '-1')) do
+    local seq, at, event, i, attempt, last = match(entry,
+      '^(%d+) (%d+) (%l+) (%d+) ?(%d*) ?%S* ?(%S*)')
+    i = tonumber(i)
+    if TOLD_EVENTS[event] and i < job.n then
+      local rec = parse_record(call('HGET', job.key, int(i)), step_of(job.def, i))
+      local failure = (event == 'failed' or event == 'parked') and call('HGET', data, 'e' .. int(i))
+      put(out, concat({seq, at, event, attempt ~= '' and attempt or int(rec.attempt),
+        event == 'dispatched' and (last == 'D' and 'D' or 'A') or rec.asked,
+        event ~= 'dispatched' and last ~= '' and last or '-'}, ' '),
+        step_of(job.def, i).name or '', failure and deciding.without_details(failure) or '')
+    end
+  end
+  return out
+end

@@ -1,0 +1,200 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- What a job comes to: the failures that decide it, notifications and alerts about it, and the end
+-- of a turn.
+
+-- Counts the watermark of the partition up, for an accepted job or an ended turn, before a client
+-- learns of it.
+function move_watermark(job)
+  job.watermark = call('HINCRBY', job.p .. 'mark', 'count', 1)
+end
+
+-- Puts a notification about the last entry of the history into the outbox. It keeps how the job is
+-- now, because the job may have gone on before a scheduler publishes the notification.
+local function add_notification(job, outcome, reason, steps)
+  call('HSET', job.p .. 'data:' .. job.id, 's' .. job.seq,
+    concat({outcome, job.phase, int(job.turn), int(job.now), int(max(min(job.open, job.n), 0)),
+      reason, match(steps, '^[%d ]*')}, ' '))
+  call('ZADD', job.p .. 'owed', int(job.now + NAMED_AGAIN), job.id .. ' ' .. job.seq)
+  count_up(job.key, 'owes', 1)
+end
+
+-- The class of the error that this call is about, as one word; the reason if no agent has reported
+-- one.
+function class_of(job, reason)
+  if job.class and job.class ~= '' then
+    return sub(job.class:gsub('[^%w_.-]', '_'), 1, 64)
+  end
+  return reason
+end
+
+-- Sets what a person is needed for, as "step actor class".
+function set_attention_cause(job, i, asked, class)
+  local step = i and step_of(job.def, i).name or ''
+  local actor = i and terms_of(job.def, i, asked).actor or ''
+  job.trouble = (step == '' and '-' or step) .. ' ' .. (actor == '' and '-' or actor) .. ' '
+    .. class
+end
+
+-- The number (varint) that stands at `at` in a protobuf message, and where it ends; nil if none
+-- does.
+local function number_at(text, at)
+  local value, factor, b = 0, 1, nil
+  repeat
+    b = at and text:byte(at)
+    if not b then
+      return nil
+    end
+    value, factor, at = value + b % 128 * factor, factor * 128, at + 1
+  until b < 128
+  return value, at
+end
+
+-- An encoded Error without its details, which may be long; '' if the text is no Error.
+function deciding.without_details(text)
+  local kept, at = '', 1
+  while at <= #text do
+    local tag, from = number_at(text, at)
+    local value, after = number_at(text, from)
+    if not value or tag % 8 ~= 0 and tag % 8 ~= 2 then
+      return ''
+    end
+    after = tag % 8 == 2 and after + value or after
+    kept = tag == 26 and kept or kept .. sub(text, at, after - 1)
+    at = after
+  end
+  return kept
+end
+
+-- The failures that have decided forward and back, as the store keeps them; '' if none has.
+local function decisions(job)
+  return match(job.changed.failure or call('HGET', job.key, 'failure') or '', '^([^|]*)|?(.*)$')
+end
+
+local function set_decisions(job, forward, back)
+  job.changed.failure = forward .. (back ~= '' and '|' .. back or '')
+end
+
+-- A failure decides that the job does not get to its desired state, forward (A) or back (D): the
+-- failure of step i, or of no step if i is nil. The first failure in each direction counts. The job
+-- keeps it as "name asked reason number class", with that of the direction back behind a bar; its
+-- data keeps the error of the step.
+function deciding.failure(job, i, asked, reason)
+  local forward, back = decisions(job)
+  if (asked == 'A' and forward or asked == 'D' and back) ~= '' then
+    return
+  end
+  local data, name = job.p .. 'data:' .. job.id, i and step_of(job.def, i).name or ''
+  local text = i and call('HGET', data, 'e' .. int(i))
+  local this = concat({name == '' and '-' or name, asked, reason, i and int(i) or '-',
+    class_of(job, reason)}, ' ')
+  set_decisions(job, asked == 'A' and this or forward, asked == 'D' and this or back)
+  call('HSET', data, asked == 'A' and 'failure' or 'failure_back',
+    text and deciding.without_details(text) or '')
+  count_up(job.key, 'failures', 1)
+end
+
+-- The failure that has decided last, and its error; '' and '' if none has.
+function deciding.last(job)
+  local forward, back = decisions(job)
+  if forward == '' and back == '' then
+    return '', ''
+  end
+  local data = job.p .. 'data:' .. job.id
+  return back ~= '' and back or forward,
+    call('HGET', data, back ~= '' and 'failure_back' or 'failure') or ''
+end
+
+-- The job goes on: no failure has decided in its present direction; with `all`, in neither
+-- direction.
+function deciding.reset(job, all)
+  local forward = decisions(job)
+  set_decisions(job, not all and job.desired == 'D' and forward or '', '')
+end
+
+-- Adds an alert to the answer. i: a step, or NO_STEP; asked: A or D, which dispatch of the step it
+-- is about.
+function alert(job, i, reason, asked)
+  job.alerts[#job.alerts + 1] = {i = i, reason = reason, asked = asked or 'A', seq = job.seq}
+end
+
+-- Adds an alert about the last entry of the history, and puts it into the outbox, where it stays
+-- until the broker has confirmed it. A job that was acknowledged needs attention again.
+function add_alert(job, i, reason, asked)
+  if job.acknowledged then
+    set(job, 'acknowledged', '')
+    job.acknowledged = false
+  end
+  alert(job, i, reason, asked)
+  add_notification(job, 'ALERT', reason,
+    i == NO_STEP and '' or int(i) .. (asked == 'D' and ' 1' or ' 0'))
+end
+
+-- Whether an end needs a person: nobody has asked for it, and the workflow does not call it
+-- ordinary.
+local function is_trouble(job, outcome, reason)
+  if outcome == 'COMPENSATED' and reason == 'FAILURE' then
+    return match(call('HGET', job.def.key, 'job') or '', '^%u %d+ ([01]) ') ~= '1'
+  end
+  return outcome == 'FAILED' or outcome == 'COMPENSATION_FAILED'
+end
+
+-- Ends the turn, with its outcome and reason.
+function settle(job, outcome, reason)
+  change.drop(job)
+  local there = outcome == 'SUCCEEDED' or outcome == 'COMPENSATED' and reason == 'REQUESTED'
+  if outcome == 'FAILED' or outcome == 'COMPENSATION_FAILED' then
+    -- None has decided yet if a person has retried another step since, see deciding.reset().
+    deciding.failure(job, tonumber(match(job.failed, '^%d+')), outcome == 'FAILED' and 'A' or 'D',
+      'PERMANENT')
+  end
+  set(job, 'outcome', outcome)
+  if reason ~= '' then
+    set(job, 'reason', reason) -- else it is empty: it was never set, or reopen() has emptied it
+  end
+  set(job, 'phase', there and 'PROCESSED' or 'ERROR')
+  if job.hold ~= '' and outcome ~= 'KILLED' then
+    set(job, 'hold', '')
+  end
+  set(job, 'current', job.open == 0 and job.desired or 'U')
+  if job.next_try > 0 then
+    set(job, 'next_try', 0)
+  end
+  if is_trouble(job, outcome, reason) then
+    local asked, number, class = match(deciding.last(job), '^%S+ (%u) %S+ (%S+) (%S+)$')
+    number = tonumber(number)
+    set_attention_cause(job, number, asked, class or reason)
+    job.troubled = true
+    add_history(job, 'attention', outcome)
+    add_alert(job, number or NO_STEP, outcome, asked)
+  end
+  add_history(job, 'settled', outcome, reason)
+  job.settled = job.seq
+  move_watermark(job)
+  add_notification(job, outcome, reason, job.failed)
+  if outcome ~= 'SUCCEEDED' then -- for the event of this end: the job may turn before that is sent
+    local why, failure = deciding.last(job)
+    if why ~= '' then
+      local data, seq = job.p .. 'data:' .. job.id, int(job.seq)
+      call('HSET', data, 'w' .. seq, why, 'v' .. seq, failure)
+    end
+  end
+  call('ZREM', job.p .. 'due', job.id)
+  call('ZREM', job.p .. 'open', job.id)
+  call('ZADD', job.p .. 'settled', int(job.now), job.id)
+  if job.phase == 'ERROR' then
+    call('ZADD', job.p .. 'failed', call('HGET', job.key, 'created') or int(job.now), job.id)
+  end
+end
+
+-- A job that has ended goes on.
+function reopen(job)
+  set(job, 'outcome', '')
+  set(job, 'reason', '')
+  set(job, 'phase', 'PROCESSING')
+  job.troubled = false
+  call('ZREM', job.p .. 'settled', job.id)
+  call('ZREM', job.p .. 'failed', job.id)
+  call('ZADD', job.p .. 'open', call('HGET', job.key, 'created'), job.id)
+  job.due, job.due_changed = job.now + SWEEP_BOUND, true
+end

@@ -1,0 +1,314 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- The store functions `record` and `unsent`: what became of dispatches. Replies, requests that came
+-- back, and requests that have not been sent.
+
+local WAIT_SLACK = 1000          -- ms by which a request may come back before its wait is over
+local AT_ONCE = 10               -- ms; a shorter deferral of a first attempt needs no timer
+
+-- The backoff after the n-th failure: initial × coefficient^(n-1), at most the longest, plus
+-- jitter.
+local function backoff(t, failures, fraction)
+  local wait = min(t.initial * t.coefficient ^ (max(failures, 1) - 1), t.longest)
+  return floor(wait * (1 + t.jitter * fraction))
+end
+
+local function back_off(job, i, rec, wait)
+  set_state(job, i, rec, 'B', job.now + floor(wait))
+end
+
+local function on_success(job, i, rec, op)
+  rec.current, rec.unstarted = rec.asked, 0
+  local name = int(i)
+  set_data(job, 'r' .. name, rec.asked == 'A' and op.result or '')
+  remove_parked(job, i) -- also by an undo on the way forward
+  add_history(job, rec.asked == 'A' and 'done' or 'undone', name, int(rec.attempt),
+    token_id(i, rec.token), op.agent)
+  come_to_rest(job, i, rec, op.nonce)
+end
+
+-- Whether an agent may have begun a request that came back. It may, if no agent took the request in
+-- time (N): an agent that had it may have died, and the broker offered it again for the rest of its
+-- wait. It may, if the request could not be sent in time (S): another scheduler may have sent it.
+-- If no queue took it (X), or it is too large (L), no agent has begun it, unless it was sent once
+-- more.
+local function maybe_begun(job, i, rec, op)
+  return op.kind ~= 'X' and op.kind ~= 'L'
+    or call('HGET', job.p .. 'data:' .. job.id, 'c' .. i) == rec.token
+end
+
+local function on_failure(job, i, rec, op)
+  job.class = op.error_class -- of the step that this call may give up
+  local step, t = step_of(job.def, i), terms_of(job.def, i, rec.asked)
+  if not maybe_begun(job, i, rec, op) then -- its current state stays
+    rec.unstarted = rec.unstarted + 1
+  else
+    local proven = op.effect == 'N' and rec.asked == 'A' and step.waived
+    rec.current, rec.unstarted = proven and 'D' or 'U', 0
+  end
+  call('HSET', job.p .. 'data:' .. job.id, 'e' .. i, op.error)
+  if rec.expiries >= t.expiries then
+    rec.expiries = 0 -- an agent has answered: expiries are counted anew
+  end
+  if op.kind == 'F' then
+    add_history(job, 'deferred', i, rec.attempt, token_id(i, rec.token), op.agent)
+  else
+    rec.failures = rec.failures + 1
+    add_history(job, 'failed', i, rec.attempt, token_id(i, rec.token), op.agent)
+  end
+  -- The second: an undo that was not sent, and the job wants the step as it is.
+  if overtaken(job, rec) or rec.current == job.desired then
+    come_to_rest(job, i, rec, op.nonce)
+  elseif op.kind == 'F' and rec.attempt == 1 and can_dispatch(job) and op.retry_after > 0
+    and op.retry_after < AT_ONCE then
+    -- By this call: a timer is not as fine. Only once, or this could go on for ever.
+    dispatch(job, i, rec, rec.asked, op.nonce)
+  elseif op.kind == 'F' then
+    local wait = op.retry_after > 0 and op.retry_after or t.initial
+    back_off(job, i, rec, wait * (1 + t.jitter * op.fraction))
+  elseif op.kind == 'P' or op.kind == 'L' or t.non_retryable[op.error_class] then
+    give_up(job, i, rec, t.on_permanent, 'PERMANENT', 0)
+  elseif rec.failures >= t.attempts then
+    give_up(job, i, rec, t.on_exhausted, 'EXHAUSTED', t.park > 0 and job.now + t.park or 0)
+  else
+    back_off(job, i, rec, max(backoff(t, rec.failures, op.fraction), op.retry_after))
+  end
+end
+
+-- Kinds of records for requests that came back or were not sent.
+local UNSTARTED = {N = true, J = true, S = true, X = true, K = true}
+
+-- Whether a request is back before its wait was over: the broker or an agent has discarded it, and
+-- would discard it again at once. If the deadline may have cut the wait or the lease of this
+-- dispatch, the store does not know by how much, and takes the request for discarded.
+local function is_thrown_back(job, i, rec, t)
+  local wait = wait_of(t, {unstarted = rec.unstarted - 1})
+  if time_left(job, rec.asked)
+    and job.complete_by - (rec.till - wait - t.lock) >= max(wait, t.lock) then
+    return rec.till - t.lock - job.now > WAIT_SLACK
+  end
+  return wait_left(job, i, rec) > WAIT_SLACK
+end
+
+-- A request came back: no agent took it in time, or no queue did. Nothing is counted. If no agent
+-- can have begun it the step is as it was before.
+local function on_unstarted(job, i, rec, op)
+  local t = terms_of(job.def, i, rec.asked)
+  rec.unstarted = rec.unstarted + 1
+  local begun = maybe_begun(job, i, rec, op)
+  add_history(job, begun and 'unstarted' or 'unroutable', i, rec.attempt, token_id(i, rec.token))
+  if op.kind ~= 'S' then
+    local why = op.kind == 'N' and 'NO_AGENT' or op.kind == 'J' and 'REJECTED' or 'UNROUTABLE'
+    alert(job, i, why, rec.asked)
+  end
+  -- A request that no agent got does not use up the dispatch after a silence interval.
+  rec.token = rec.expiries >= t.expiries and SILENCE_OVER or '-'
+  if begun then
+    rec.current = 'U'
+  end
+  if op.kind == 'J' then
+    call('HSET', job.key, 'b' .. i, '1')
+  end
+  local thrown = op.kind == 'J' or begun and is_thrown_back(job, i, rec, t)
+  if not can_dispatch(job) or rec.current == job.desired or next_asked(job, rec) ~= rec.asked then
+    come_to_rest(job, i, rec, op.nonce)
+  elseif begun and not thrown then
+    dispatch(job, i, rec, rec.asked, op.nonce)
+  else
+    local wait = min(t.initial * 2 ^ (rec.unstarted - 1), WAIT_CAP)
+    back_off(job, i, rec, wait * (1 + t.jitter * op.fraction))
+  end
+end
+
+-- Keeps what came too late to be recorded: how often, and the last one.
+local function keep_late(job, i, op)
+  local field, data = 'l' .. i, job.p .. 'data:' .. job.id
+  local count = tonumber(match(call('HGET', data, field) or '', '^%d+') or '0')
+  call('HSET', data, field, concat({int(count + 1), int(job.now), op.kind, token_id(i, op.token),
+    op.error_class}, ' '))
+end
+
+-- Whether this token belonged to the first attempt of a step, and its deferral had the same call
+-- dispatch the second one.
+local function was_deferred(job, i, token)
+  local words = ' deferred ' .. int(i) .. ' 1 ' .. token_id(i, token)
+  for _, entry in ipairs(call('LRANGE', job.p .. 'hist:' .. job.id, -HISTORY_MIN, -1)) do
+    if entry:find(words, 1, true) then
+      return true
+    end
+  end
+  return false
+end
+
+-- Withdraws a request that has not left the scheduler: no agent can have begun it.
+local function withdraw_unsent(job, i, rec, nonce)
+  add_history(job, 'unsent', i, rec.attempt, token_id(i, rec.token))
+  rec.unstarted, rec.token = rec.unstarted + 1, '-'
+  come_to_rest(job, i, rec, nonce)
+end
+
+-- unsent -> <transition>
+-- Asks whether requests that were not sent are still wanted, and withdraws the others. The requests
+-- of these tokens have waited in the scheduler for more than a second: the broker read nothing, or
+-- too many publishes were unconfirmed. The answer has the requests that are still wanted; the
+-- scheduler sends them. The others are withdrawn. A request that was sent once more is never
+-- withdrawn, because another copy may be in a queue; LockedUntil decides. number: ascending in the
+-- calls of a scheduler. A call on a connection that was given up may be carried out late, after the
+-- call that repeats it was answered. By its number such a call withdraws nothing that was found to
+-- be wanted since. DRIVEN; UNCHANGED: the job has ended; UNKNOWN_JOB. A token that is not in flight
+-- is ignored.
+function functions.unsent(p, job_id, nonce, by, number, list, first)
+  local now, out = now_ms(), {}
+  local job = load(p, job_id, now, '0')
+  if not job or finished(job) then
+    return only_code(job and 'UNCHANGED' or 'UNKNOWN_JOB', now)
+  end
+  for k = first, #list do
+    local token = list[k]
+    local i = tonumber(match(token, '^(%d+)%.[%w_-]+$'))
+    local text = i and i < job.n and call('HGET', job.key, int(i))
+    local rec = text and record_of(job, i, text)
+    if rec and rec.state == 'R' and rec.token == token then
+      local copied, asked = unpack(call('HMGET', p .. 'data:' .. job.id, 'c' .. i, 'u' .. i))
+      copied = copied == token
+      local asked_for, asked_by = match(asked or '', '^(%S+) (%d+)$')
+      local late = asked_for == token and tonumber(asked_by) >= tonumber(number)
+      local wait = wait_left(job, i, rec)
+      if can_dispatch(job) and not overtaken(job, rec) and wait > 0 then
+        job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait, again = copied}
+        call('HSET', p .. 'data:' .. job.id, 'u' .. i,
+          token .. ' ' .. (late and asked_by or number))
+      elseif not copied and not late then
+        withdraw_unsent(job, i, rec, nonce)
+      end
+    end
+  end
+  go_on(job, nonce)
+  save(job, by)
+  put_transition(out, 'DRIVEN', job)
+  return out
+end
+
+-- The token is another one than that of the step's dispatch, or its job has ended. If the step's is
+-- one that this very call has made, the call was made before, and its answer was lost.
+local function on_other_token(job, i, rec, op, out)
+  local after_deferral = op.kind == 'F' and op.retry_after > 0 and op.retry_after < AT_ONCE
+    and rec.state == 'R' and rec.attempt == 2
+  if op.redelivered == '1' and (rec.token == make_token(i, op.nonce)
+    or after_deferral and was_deferred(job, i, op.token)) then
+    resend(job, {i})
+    put_transition(out, 'ALREADY', job)
+    return
+  end
+  if not is_other_actor(job, i, rec, op.actor) then
+    keep_late(job, i, op)
+  end
+  put_code(out, 'STALE', job.now)
+end
+
+-- The report was recorded before.
+local function on_repetition(job, i, op, out)
+  if op.redelivered == '1' then
+    resend_after(job, i)
+  end
+  job.settled = finished(job) and op.redelivered == '1' and job.seq or 0
+  put_transition(out, 'ALREADY', job)
+end
+
+-- Why a report about a step in flight is not recorded, and whether that is an alert; nil if it is.
+local function refusal(job, i, rec, op)
+  if op.step ~= '' and is_other_step(job.def, i, op.step) then
+    return 'OTHER_STEP', true -- the agent has mixed two requests up
+  elseif is_other_actor(job, i, rec, op.actor) then
+    return 'OTHER_ACTOR', true
+  elseif rec.asked == 'A' and job.bytes + #op.result > DATA_MAX then
+    return 'DATA_FULL'
+  elseif (op.kind == 'N' or op.kind == 'J') and progress_of(job.p, job.id, i, rec.token) then
+    return 'BEGUN' -- the agent has died or lost its connection: LockedUntil decides
+  end
+end
+
+local function refuse(job, i, rec, why, is_alert, out)
+  if is_alert then
+    alert(job, i, why, rec.asked)
+    put_transition(out, why, job)
+  else
+    put_code(out, why, job.now)
+  end
+end
+
+-- What the report says of the step happens to it.
+local function apply(job, i, rec, op)
+  local unserved, asked = rec.unstarted > 0 and op.kind ~= 'L', rec.asked
+  if UNSTARTED[op.kind] then
+    on_unstarted(job, i, rec, op)
+    unserved = false
+  elseif op.kind == rec.asked then
+    on_success(job, i, rec, op)
+  else
+    on_failure(job, i, rec, op)
+  end
+  if unserved then
+    alert(job, i, 'SERVED', asked) -- the actor has agents again: the next outage is a new cause
+  end
+end
+
+local function record_one(p, now, by, op, budget, out)
+  local i = num(match(op.token, '^(%d+)%.[%w_-]+$'))
+  local job = i and load(p, op.job_id, now, int(i), budget)
+  if not job or i >= job.n or not job.step_text then
+    local known = job or not i and call('EXISTS', p .. 'job:' .. op.job_id) == 1
+    put_code(out, known and 'STALE' or 'UNKNOWN_JOB', now)
+    return
+  end
+  local rec = record_of(job, i, job.step_text)
+  if rec.token ~= op.token or rec.state == 'R' and finished(job) then
+    on_other_token(job, i, rec, op, out)
+    return
+  elseif rec.state ~= 'R' then
+    on_repetition(job, i, op, out)
+    return
+  end
+  local why, is_alert = refusal(job, i, rec, op)
+  if why then
+    refuse(job, i, rec, why, is_alert, out)
+    return
+  end
+  apply(job, i, rec, op)
+  go_on(job, op.nonce)
+  save(job, by)
+  put_transition(out, 'RECORDED', job)
+end
+
+-- record -> <transition>...
+-- Records reports: replies, and requests that came back. The answer has a transition for each of
+-- them, in the same order. by: the calling scheduler.
+-- kind     A(CTIVE), D(ISABLED): the step got to that state
+--          T(RANSIENT), P(ERMANENT): it failed   F: the agent deferred it (DEFERRED)
+--          N: the request came back, no agent took it in time (UNSTARTED)
+--          S: the scheduler could not send it in time (UNSENT)
+--          J: an agent rejected it, or a limit of its queue removed it (REJECTED)
+--          X: no queue took it (UNROUTABLE)   K: the broker refused it (REFUSED)
+--          L: it is too large to be sent (UNSENDABLE), a permanent failure
+-- fraction of the jitter, in millionths
+-- effect   N: proven that no run under this key has taken effect, or ever will
+-- step     the name that the reply gives; '' for none
+-- actor    whose agents have sent the reply, as the broker says; '' if it does not
+-- agent    the name that the agent gives itself; '' for none
+-- RECORDED. ALREADY: it was recorded before; with redelivered = 1 the answer has the requests that
+-- followed it and are in flight. STALE: its token is not valid any more. UNKNOWN_JOB. In these
+-- cases nothing is recorded: DATA_FULL (the job has no room for the result), BEGUN (a request came
+-- back that an agent had begun), OTHER_STEP (the reply names another step than its token),
+-- OTHER_ACTOR (the reply came from the agents of another actor).
+function functions.record(p, by, list, first)
+  local now, out, budget = now_ms(), {}, {left = BUDGET}
+  for _, report in each.report(list, first) do
+    report.fraction = tonumber(report.fraction) / 1000000
+    report.retry_after = num(report.retry_after)
+    if report.agent == '' then
+      report.agent = nil
+    end
+    record_one(p, now, by, report, budget, out)
+  end
+  return out
+end

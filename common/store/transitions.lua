@@ -1,0 +1,250 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Transitions of steps and jobs: what follows when a step comes to rest, is parked or fails for
+-- good, and when a job turns.
+
+local FAILED_BYTES = 1000        -- of the list of steps that have failed for good
+
+-- Whether the walk t has passed step i. After a turn this walk counts each step that is where the
+-- job wants it. A step that the walk has not reached is not dispatched, and does not count for
+-- itself.
+function walk_has_passed(job, i)
+  local k = 1
+  while job.spreads[k] and job.spreads[k].from == 'l' do
+    k = k + 1
+  end
+  local look = job.spreads[k]
+  return not look or look.from ~= 't' or i < look.offset or i == look.offset and look.edge > 0
+end
+
+-- Passes over a step that is to be undone and has no revert. Return: whether it is such a step.
+function pass_over(job, i, rec)
+  if next_asked(job, rec) == 'A' or step_of(job.def, i).has_revert then
+    return false
+  end
+  rec.current = 'D'
+  job.records[i] = rec
+  add_history(job, 'skipped', i)
+  return true
+end
+
+local function spread_from(job, i)
+  if n_next(job, step_of(job.def, i)) > 0 then
+    job.spreads[#job.spreads + 1] = {from = i, offset = 0, edge = 0}
+  end
+end
+
+-- The step does not count as parked any more, see add_parked().
+function remove_parked(job, i)
+  if job.parked > 0 and call('HGET', job.key, 'k' .. i) == int(job.since) then
+    call('HDEL', job.key, 'k' .. i)
+    set(job, 'parked', job.parked - 1)
+  end
+end
+
+-- A step is where the job wants it: the steps after it have one less to wait for.
+local function reach_desired(job, i)
+  remove_parked(job, i)
+  job.open = job.open - 1
+  spread_from(job, i)
+end
+
+-- A step that waits for nothing is dispatched, or passed over.
+function begin(job, i, rec, nonce)
+  if not can_dispatch(job) then
+    return -- the walk after a hold looks at every step
+  elseif pass_over(job, i, rec) and job.desired == 'D' then
+    reach_desired(job, i)
+  else
+    dispatch(job, i, rec, next_asked(job, rec), nonce)
+  end
+end
+
+-- A step has come to rest: its dispatch has ended, or its timer is cancelled.
+function come_to_rest(job, i, rec, nonce)
+  job.records[i] = rec
+  record_of(job, i)
+  set_state(job, i, rec, 'W', 0)
+  if not walk_has_passed(job, i) then
+    return
+  elseif rec.current == job.desired then
+    reach_desired(job, i)
+  elseif rec.waiting == 0 then
+    begin(job, i, rec, nonce)
+  end
+end
+
+-- Counts a step as parked. It counts until it has succeeded, or a person has it begin anew; also
+-- while it is tried again. A step that was parked before the job was turned does not count. Return:
+-- whether it did not count before.
+function add_parked(job, i)
+  local since = int(job.since)
+  if call('HGET', job.key, 'k' .. i) == since then
+    return false
+  end
+  call('HSET', job.key, 'k' .. i, since)
+  set(job, 'parked', job.parked + 1)
+  return true
+end
+
+-- Parks a step. If it was parked before and got another attempt meanwhile, that is no new alert,
+-- unless there will be no other attempt.
+function park(job, i, rec, reason, till)
+  set_attention_cause(job, i, rec.asked, class_of(job, reason))
+  local is_new = add_parked(job, i)
+  set_state(job, i, rec, 'P', till)
+  add_history(job, 'parked', i, reason)
+  if is_new or till == 0 then
+    add_alert(job, i, 'PARKED', rec.asked)
+  end
+end
+
+-- Whether the job was accepted when its definition was stored by an earlier build, without a
+-- silence interval and an interval between runs. Such a job stays as it was.
+function is_older_job(job)
+  local renewed = tonumber(call('HGET', job.def.key, 'renewed') or '')
+  return renewed and tonumber(call('HGET', job.key, 'created')) < renewed
+end
+
+-- When a step that was parked after expiries is tried again, by one dispatch: after its silence
+-- interval. Each further expiry doubles the interval, up to a day or, if it is longer, the interval
+-- itself. 0: never.
+function silence_ends(job, t, rec)
+  if t.silence == 0 or is_older_job(job) then
+    return 0
+  end
+  return job.now + min(t.silence * 2 ^ max(rec.expiries - t.expiries, 0), max(t.silence, DAY))
+end
+
+-- Why this work is not to be tried again, and when it is all the same, 0 for never; nil if it may
+-- be tried.
+function used_up(job, i, rec)
+  local t = terms_of(job.def, i, rec.asked)
+  if rec.expiries >= t.expiries then
+    return 'DEATHS', silence_ends(job, t, rec)
+  elseif rec.failures >= t.attempts then
+    return 'EXHAUSTED', t.park > 0 and job.now + t.park or 0
+  end
+end
+
+-- Sets how many steps have failed for good: forward actions, undos.
+function set_stuck(job, to_do, to_undo)
+  job.stuck_do, job.stuck_undo = to_do, to_undo
+  job.changed.stuck = int(to_do) .. ' ' .. int(to_undo)
+end
+
+local function stuck_by(job, rec, n)
+  if rec.asked == 'A' then
+    set_stuck(job, job.stuck_do + n, job.stuck_undo)
+  else
+    set_stuck(job, job.stuck_do, job.stuck_undo + n)
+  end
+end
+
+-- The job goes forward, because a person has asked for it or as another run. Its deadline bounds
+-- it, unless it has passed already.
+function apply_deadline(job)
+  if job.desired == 'A' and job.complete_by > job.now then
+    lower_due(job, job.complete_by)
+  elseif job.desired == 'A' and job.complete_by > 0 then
+    deadline.mark_passed(job, job.turn - 1) -- it has passed: it bounds nothing in this turn
+  end
+end
+
+-- Has the walk t count every step anew, and dispatch each step that waits for nothing. Dispatches
+-- in flight are left alone.
+function count_anew(job)
+  set(job, 'epoch', job.turn)
+  job.open = job.n
+  job.spreads = {{from = 't', offset = 0, edge = 0}}
+end
+
+-- Turns the job. Dispatches in flight are left alone: they are answered, or expire.
+function turn(job, desired, cause, ...)
+  if finished(job) then
+    reopen(job)
+  end
+  set(job, 'turn', job.turn + 1)
+  set(job, 'since', job.turn)
+  if job.parked > 0 then
+    set(job, 'parked', 0)
+  end
+  set(job, 'desired', desired)
+  set(job, 'cause', cause)
+  set(job, 'ending', '')
+  set(job, 'failed', '')
+  if job.next_try > 0 then
+    set(job, 'next_try', 0)
+  end
+  set(job, 'current', 'U')
+  if cause ~= 'FAILURE' then
+    deciding.reset(job, true)
+  end
+  add_history(job, 'turned', desired, cause, ...)
+  change.drop(job)
+  if job.hold == 'deadline' then
+    set(job, 'hold', '') -- the deadline bounds forward work only
+  end
+  apply_deadline(job)
+  set_stuck(job, 0, 0)
+  count_anew(job)
+end
+
+-- The job is to end FAILED, once nothing is in flight.
+function end_as_it_is(job, reason)
+  set(job, 'ending', reason)
+  add_history(job, 'ending', reason)
+  table.insert(job.spreads, 1, {from = 'l', offset = 0, edge = 0})
+end
+
+local function add_failed(job, i, rec)
+  set_state(job, i, rec, 'F', 0)
+  stuck_by(job, rec, 1)
+  if #job.failed < FAILED_BYTES then
+    set(job, 'failed', job.failed == '' and int(i) or job.failed .. ' ' .. int(i))
+  end
+end
+
+function remove_failed(job, i, rec)
+  local failed = {}
+  for word in gmatch(job.failed, '%d+') do
+    failed[#failed + 1] = tonumber(word) ~= i and word or nil
+  end
+  set(job, 'failed', concat(failed, ' '))
+  stuck_by(job, rec, -1)
+end
+
+-- Adds a walk of this kind (w, y) over all steps, unless the last piece of the cursor is one that
+-- has not begun.
+function add_walk(job, kind)
+  local last = job.spreads[#job.spreads]
+  if not last or last.from ~= kind or last.offset > 0 then
+    job.spreads[#job.spreads + 1] = {from = kind, offset = 0, edge = 0}
+  end
+end
+
+-- A step does not get where the job wants it by more attempts. As the policy says (recourse), parks
+-- the step (P), turns the job (C), or ends it (F). An undo that is not parked has failed for good.
+function give_up(job, i, rec, recourse, reason, till)
+  if recourse == 'P' then
+    park(job, i, rec, reason, till)
+    return
+  end
+  deciding.failure(job, i, rec.asked, reason)
+  if rec.asked == 'D' then
+    add_history(job, 'given_up', i, reason)
+    add_failed(job, i, rec)
+    if change.waits_for(job, i) then
+      -- It cannot be carried out; what else the job has to do goes on.
+      change.drop(job, 'FAILED', i)
+      add_walk(job, 'w')
+    end
+  elseif recourse == 'C' then
+    set_state(job, i, rec, 'W', 0)
+    turn(job, 'D', 'FAILURE', reason, i)
+  else
+    add_history(job, 'given_up', i, reason)
+    add_failed(job, i, rec)
+    end_as_it_is(job, reason)
+  end
+end

@@ -1,0 +1,238 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- The cursor: a list of work that did not fit into a call, "from:offset" or "from:offset:edge"
+-- each. The work goes on at the offset. The edge is the place of the walk t among the neighbours of
+-- a step that it has counted, plus one. What `from` means:
+--   <number>  that step is where the job wants it: the steps after it have one less to wait for
+--   r         the roots: the same, of the step before all roots
+--   t         the job has turned, or was migrated: counts every step, and dispatches each that
+--             waits for nothing
+--   w         the job was on hold: dispatches each step that waits for nothing
+--   y         Retry of all steps: the same, and parked and failed steps begin anew
+--   l         the job is to end: cancels every timer
+
+-- Does one piece of the list of the steps after `from`, which is where the job wants it. Return:
+-- the offset at which to go on.
+local function work_on_step(job, from, offset, nonce)
+  local piece, first = next_at(job, from, offset)
+  local count = min(#piece - (offset - first), job.budget.left)
+  local list, fields, texts = {}, nil, nil
+  for k = 1, count do
+    list[k] = piece[offset - first + k]
+  end
+  prefetch(job.def, list)
+  for k = 1, count do
+    local i = list[k]
+    -- In the first turn of a job only this piece of work can have touched a step with at most one
+    -- dependency. Of roots that an earlier call has left, a person can have as well.
+    if not job.records[i] and not (job.turn == 1 and step_of(job.def, i).n_after <= 1
+      and (from ~= 'r' or offset == 0)) then
+      fields = fields or {}
+      fields[#fields + 1] = int(i)
+    end
+  end
+  if fields then
+    texts = {}
+    for k, text in ipairs(call('HMGET', job.key, unpack(fields))) do
+      texts[fields[k]] = text
+    end
+  end
+  for k = 1, count do
+    local i = list[k]
+    local rec = record_of(job, i, texts and texts[int(i)])
+    if rec.state ~= 'W' or rec.current ~= job.desired then
+      if from ~= 'r' then
+        rec.waiting = rec.waiting - 1
+      end
+      job.records[i] = rec
+      if rec.waiting == 0 and rec.state == 'W' and walk_has_passed(job, i) then
+        begin(job, i, rec, nonce)
+      end
+    end
+  end
+  job.budget.left = job.budget.left - count
+  return offset + count
+end
+
+-- Goes through the steps after `from` until all are done or the budget is used up. Return: the
+-- offset at which to go on, and whether all are done.
+local function work_on(job, from, offset, nonce)
+  local all = n_next(job, step_of(job.def, from))
+  while offset < all and job.budget.left > 0 do
+    offset = work_on_step(job, from, offset, nonce)
+  end
+  return offset, offset >= all
+end
+
+-- The next steps of a walk over all steps, with their records: as many as the budget allows.
+-- Return: where they end, and the records.
+function walk_ahead(job, work)
+  local last = min(work.offset + max(job.budget.left, 1), job.n)
+  local fields, list, texts = {}, {}, {}
+  for i = work.offset, last - 1 do
+    fields[#fields + 1], list[#list + 1] = int(i), i
+  end
+  if #fields > 0 then
+    prefetch(job.def, list)
+    for k, text in ipairs(call('HMGET', job.key, unpack(fields))) do
+      texts[list[k]] = text
+    end
+  end
+  return last, texts
+end
+
+-- The step begins anew. If no agent can have begun it, `unstarted` still says so: a migration may
+-- change such a step.
+function reset_counts(rec)
+  rec.failures, rec.expiries = 0, 0
+  if rec.unstarted < rec.attempt then
+    rec.unstarted = 0
+  end
+end
+
+-- Whether a step waits for no other step, and was dispatched: it was parked or backing off when the
+-- walk l cancelled its timer, or its last request came back while nothing was sent.
+function has_tried(job, rec)
+  return rec.since == job.epoch and rec.waiting == 0 and rec.current ~= job.desired
+    and rec.attempt > 0
+end
+
+-- Whether a Retry of all steps has this one begin anew. A parked step whose next attempt is due has
+-- the state M; its counts show that it was parked. A step whose timer the walk l has cancelled was
+-- parked or backing off: the record does not say which.
+function retry_applies(job, i, rec)
+  if rec.state == 'P' or rec.state == 'F' then
+    return true
+  elseif rec.state == 'R' or rec.current == job.desired or rec.failures + rec.expiries == 0 then
+    return false
+  elseif rec.state == 'W' then
+    return has_tried(job, rec)
+  end
+  return used_up(job, i, rec) ~= nil
+end
+
+-- Whether the walk of a Retry of all steps has yet to reach this step.
+function retry_ahead(job, i)
+  for _, work in ipairs(job.spreads) do
+    if work.from == 'y' and work.offset <= i then
+      return true
+    end
+  end
+  return false
+end
+
+-- Counts a step in the walk t, and dispatches it if it waits for nothing. If its tries were used up
+-- it begins anew, because the job has turned. Return: whether it is where the job wants it.
+local function turn_step(job, i, rec, nonce)
+  if rec.state ~= 'W' then
+    return false
+  elseif rec.failures + rec.expiries > 0 and another_try(job, rec, next_asked(job, rec))
+    and used_up(job, i, rec) then
+    reset_counts(rec)
+    job.records[i] = rec
+  end
+  if rec.current ~= job.desired and rec.waiting == 0 and can_dispatch(job) then
+    if not (pass_over(job, i, rec) and job.desired == 'D') then
+      dispatch(job, i, rec, next_asked(job, rec), nonce)
+    end
+  end
+  return rec.state == 'W' and rec.current == job.desired
+end
+
+local function turn_piece(job, work, nonce)
+  local last, texts = walk_ahead(job, work)
+  while work.offset < last and job.budget.left > 0 do
+    local i = work.offset
+    if work.edge == 0 then
+      job.budget.left = job.budget.left - 1
+      if turn_step(job, i, record_of(job, i, texts[i]), nonce) then
+        job.open, work.edge = job.open - 1, 1
+      end
+    end
+    if work.edge > 0 then
+      local offset, all = work_on(job, i, work.edge - 1, nonce)
+      work.edge = offset + 1
+      if not all then
+        return false
+      end
+    end
+    work.offset, work.edge = i + 1, 0
+  end
+  return work.offset == job.n
+end
+
+-- The walk has reached step `last`. Return: whether that was all.
+local function walked(job, work, last)
+  job.budget.left = job.budget.left - (last - work.offset)
+  work.offset = last
+  return last == job.n
+end
+
+local function walk_waiting(job, work, nonce)
+  local last, texts = walk_ahead(job, work)
+  for i = work.offset, last - 1 do
+    local rec = record_of(job, i, texts[i])
+    if work.from == 'y' and retry_applies(job, i, rec) then
+      if rec.state == 'F' then
+        remove_failed(job, i, rec)
+      end
+      remove_parked(job, i)
+      reset_counts(rec)
+      set_state(job, i, rec, 'W', 0)
+    end
+    local reason, till
+    if rec.state == 'W' and has_tried(job, rec) and another_try(job, rec, next_asked(job, rec)) then
+      reason, till = used_up(job, i, rec)
+    end
+    if reason then -- its timer was cancelled by the walk l
+      park(job, i, rec, reason, till)
+    elseif rec.state == 'W' and rec.current ~= job.desired and rec.waiting == 0 then
+      begin(job, i, rec, nonce)
+    elseif under_way(rec.state) and rec.till > 0 then
+      lower_due(job, rec.till)
+    end
+  end
+  return walked(job, work, last)
+end
+
+local function cancel_timers(job, work)
+  local last, texts = walk_ahead(job, work)
+  for i = work.offset, last - 1 do
+    if has_moment(texts[i]) then
+      local rec = record_of(job, i, texts[i])
+      if rec.state ~= 'R' and rec.state ~= 'F' then
+        set_state(job, i, rec, 'W', 0)
+      end
+    end
+  end
+  return walked(job, work, last)
+end
+
+-- Does the work of the cursor until none is left or the budget is used up. While the job is on hold
+-- nothing is sent.
+local function work_off(job, nonce)
+  while job.budget.left > 0 and has_cursor_work(job) do
+    local work, done = job.spreads[1], nil
+    if work.from == 't' then
+      done = turn_piece(job, work, nonce)
+    elseif work.from == 'w' or work.from == 'y' then
+      done = walk_waiting(job, work, nonce)
+    elseif work.from == 'l' then
+      done = cancel_timers(job, work)
+    else
+      work.offset, done = work_on(job, work.from, work.offset, nonce)
+    end
+    if done then
+      table.remove(job.spreads, 1)
+    end
+  end
+end
+
+function drive(job, nonce)
+  work_off(job, nonce)
+  if job.waits_for ~= '' and job.ending == '' and change.is_due(job) then
+    change.carry_out(job, nonce)
+    add_walk(job, 'w')
+    work_off(job, nonce)
+  end
+end
