@@ -160,7 +160,7 @@ void replies_init(struct replies *r, unsigned few)
 void replies_gather(struct agent *a, struct run *run)
 {
     list_append(&a->replies.gathered[run->delivery->message.json], &run->link);
-    pace_came(&a->replies.pace, a->now);
+    pace_add(&a->replies.pace, a->now);
 }
 
 void replies_flush(struct agent *a)
@@ -169,7 +169,7 @@ void replies_flush(struct agent *a)
 
     if (pace_when(&r->pace, a->now) > a->now || !are_gathered(r))
         return;
-    pace_leave(&r->pace, a->now);
+    pace_sent(&r->pace, a->now);
     flush(a, &r->gathered[0], WIRE_MESSAGE_MAX);
     flush(a, &r->gathered[1], WIRE_MESSAGE_MAX / JSON_GROWTH);
 }

@@ -260,7 +260,7 @@ static void send_in_batch(struct scheduler *s, struct op *op, Drover__V1__StepRe
     int64_t not_after = terms->not_after;
     struct batch *b = batch_find(s, m->actor);
 
-    pace_came(&s->dispatcher.pace, s->now);
+    pace_add(&s->dispatcher.pace, s->now);
     /* the broker keeps them together: no request waits longer than it may, nor much shorter */
     if (b &&
         (b->publish->n >= room || not_after < b->not_after || not_after > b->not_after + PACE_MS)) {
@@ -292,7 +292,7 @@ void dispatch_flush(struct scheduler *s)
 {
     if (list_empty(&s->dispatcher.batches) || pace_when(&s->dispatcher.pace, s->now) > s->now)
         return;
-    pace_leave(&s->dispatcher.pace, s->now);
+    pace_sent(&s->dispatcher.pace, s->now);
     while (!list_empty(&s->dispatcher.batches))
         batch_send(s, list_entry(s->dispatcher.batches.next, struct batch, link));
 }

@@ -110,7 +110,7 @@ static void record_call(struct scheduler *s, struct op *op)
 {
     list_append(&s->recording.queues[op->partition], &op->link);
     s->recording.n++;
-    pace_came(&s->recording.pace, s->now);
+    pace_add(&s->recording.pace, s->now);
 }
 
 void record_add(struct scheduler *s, struct record_op *r)
@@ -180,7 +180,7 @@ void record_flush(struct scheduler *s)
 {
     if (s->recording.n == 0 || pace_when(&s->recording.pace, s->now) > s->now)
         return;
-    pace_leave(&s->recording.pace, s->now);
+    pace_sent(&s->recording.pace, s->now);
     s->recording.n = 0;
     for (uint32_t p = 0; p < s->partitions; p++)
         while (!list_empty(&s->recording.queues[p]))

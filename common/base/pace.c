@@ -6,25 +6,25 @@
  */
 #include "base/pace.h"
 
-void pace_came(struct pace *p, int64_t now)
+void pace_add(struct pace *p, int64_t now)
 {
     if (now >= p->window + PACE_WINDOW_MS) {
-        p->before = now < p->window + 2 * PACE_WINDOW_MS ? p->came : 0;
-        p->came = 0;
+        p->added_before = now < p->window + 2 * PACE_WINDOW_MS ? p->added : 0;
+        p->added = 0;
         p->window = now;
     }
-    p->came++;
+    p->added++;
 }
 
 int64_t pace_when(const struct pace *p, int64_t now)
 {
-    bool little = p->came <= p->few && p->before <= p->few;
+    bool little = p->added <= p->few && p->added_before <= p->few;
 
-    return !p->begun || little || now >= p->left + PACE_MS ? now : p->left + PACE_MS;
+    return !p->any_sent || little || now >= p->sent_at + PACE_MS ? now : p->sent_at + PACE_MS;
 }
 
-void pace_leave(struct pace *p, int64_t now)
+void pace_sent(struct pace *p, int64_t now)
 {
-    p->begun = true;
-    p->left = now;
+    p->any_sent = true;
+    p->sent_at = now;
 }

@@ -19,19 +19,19 @@
 
 /* All zero: no message has left yet, and no load counts as low. Times are monotonic ms. */
 struct pace {
-    unsigned few;    /* items in a window that are low load, usually PACE_FEW */
-    bool begun;      /* a message has left */
-    int64_t left;    /* when the last one left */
-    int64_t window;  /* when the present window began */
-    unsigned came;   /* items in the present window */
-    unsigned before; /* items in the window before it */
+    unsigned few;          /* items in a window that are low load, usually PACE_FEW */
+    bool any_sent;         /* a message has left */
+    int64_t sent_at;       /* when the last one left */
+    int64_t window;        /* when the present window began */
+    unsigned added;        /* items in the present window */
+    unsigned added_before; /* items in the window before it */
 };
 
 /* Counts an item that has come. */
-void pace_came(struct pace *p, int64_t now);
+void pace_add(struct pace *p, int64_t now);
 
 /* Return: when the items that wait may leave: @now or later. */
 int64_t pace_when(const struct pace *p, int64_t now);
 
 /* Records that a message leaves. */
-void pace_leave(struct pace *p, int64_t now);
+void pace_sent(struct pace *p, int64_t now);

@@ -5058,14 +5058,14 @@ RULES = {
         ),
         "a message at low load waits for others": (
             "common/base/pace.c",
-            "bool little = p->came <= p->few && p->before <= p->few;",
+            "bool little = p->added <= p->few && p->added_before <= p->few;",
             "bool little = false;",
             "tests/unit/test_base test_pace_of_low_load",
         ),
         "high load counts as low when a window begins": (
             "common/base/pace.c",
-            "p->came <= p->few && p->before <= p->few",
-            "p->came <= p->few",
+            "p->added <= p->few && p->added_before <= p->few",
+            "p->added <= p->few",
             "tests/unit/test_base test_pace_from_high_to_low_load",
         ),
         "a request that got no slot in a batch waits for a timer": (

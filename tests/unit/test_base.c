@@ -93,9 +93,9 @@ static int64_t waits(struct pace *p, int64_t now)
 {
     int64_t when;
 
-    pace_came(p, now);
+    pace_add(p, now);
     when = pace_when(p, now);
-    pace_leave(p, when);
+    pace_sent(p, when);
     return when - now;
 }
 
