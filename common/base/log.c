@@ -147,7 +147,7 @@ void log_write(enum log_level level, const char *event, const struct log_field *
         return; /* a log that cannot be written cannot report that */
 }
 
-bool log_admits(struct log_bound *bound, const char *event)
+bool log_may_write(struct log_bound *bound, const char *event)
 {
     int64_t second = clock_monotonic_ms() / 1000;
 

@@ -80,13 +80,13 @@ struct log_bound {
 
 /* Whether one more line may be logged in this second. Logs the number of lines that were left out
  * in the last second that had any (event log_left_out). @bound: used by one thread only. */
-bool log_admits(struct log_bound *bound, const char *event);
+bool log_may_write(struct log_bound *bound, const char *event);
 
 /* For events that a client or an agent can cause as often as it wants. */
 #define log_often(level, event, ...)                                                               \
     do {                                                                                           \
         static struct log_bound log_bound_;                                                        \
-        if (log_enabled(level) && log_admits(&log_bound_, event))                                  \
+        if (log_enabled(level) && log_may_write(&log_bound_, event))                               \
             log_event(level, event, __VA_ARGS__);                                                  \
     } while (0)
 
