@@ -43,7 +43,7 @@ static void list_answer(struct scheduler *s, struct op *op)
         listing_next(listing_of(op), s->out, &m);
         publish_reply(s, op, &m.base);
     }
-    listing_end(listing_of(op), &m);
+    listing_free_page(listing_of(op), &m);
 }
 
 static void list_call(struct scheduler *s, struct op *op)

@@ -289,7 +289,7 @@ static int answer_list(struct reader *r, const Drover__V1__Control *m, int64_t d
     listing_page(l, &r->fx, &a);
     listing_next(l, &r->fx, &a);
     ret = hand_over(&a, out);
-    listing_end(l, &a);
+    listing_free_page(l, &a);
     return ret;
 }
 

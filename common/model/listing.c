@@ -292,7 +292,7 @@ void listing_next(struct listing *l, struct effects *fx, Drover__V1__Answer *m)
         m->next = (char *)effects_printf(fx, "%" PRId64 ".%s", l->limit_at.created, l->limit_at.id);
 }
 
-void listing_end(struct listing *l, Drover__V1__Answer *m)
+void listing_free_page(struct listing *l, Drover__V1__Answer *m)
 {
     for (uint32_t i = 0; i < l->n; i++)
         drover__v1__job_status__free_unpacked(m->jobs[i], NULL);

@@ -11,7 +11,7 @@
  *
  *     listing_new()
  *     for each partition:  do listing_call(), listing_take()  while that returns 1
- *     listing_page(), listing_next(), listing_end()
+ *     listing_page(), listing_next(), listing_free_page()
  *
  * Called by the scheduler, which answers ListJobs, and by the command line.
  */
@@ -44,7 +44,7 @@ void listing_call(const struct listing *l, struct effects *fx, uint64_t id, uint
  * must be asked again, -EPROTO if the answer is not valid. */
 int listing_take(struct listing *l, struct effects *fx, struct ops_reader *r);
 
-/* Sets m->jobs and m->n_jobs after all partitions were asked; listing_end() frees them. */
+/* Sets m->jobs and m->n_jobs after all partitions were asked; listing_free_page() frees them. */
 void listing_page(struct listing *l, struct effects *fx, Drover__V1__Answer *m);
 
 /* Sets m->next, if there is another page: it begins after the first m->n_jobs jobs. The caller may
@@ -52,4 +52,4 @@ void listing_page(struct listing *l, struct effects *fx, Drover__V1__Answer *m);
 void listing_next(struct listing *l, struct effects *fx, Drover__V1__Answer *m);
 
 /* Frees the jobs that listing_page() has made, also those beyond m->n_jobs. */
-void listing_end(struct listing *l, Drover__V1__Answer *m);
+void listing_free_page(struct listing *l, Drover__V1__Answer *m);

@@ -153,7 +153,7 @@ static void read_list(struct ops_reader *r, struct effects *fx)
     listing_next(l, fx, &m);
     check_cursor(m.next);
     answer_check(&m);
-    listing_end(l, &m);
+    listing_free_page(l, &m);
 }
 
 static void read_workflows(struct ops_reader *r, struct effects *fx)

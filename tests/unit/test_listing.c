@@ -105,7 +105,7 @@ static void expect_page(struct world *w, size_t fit, const char *said)
         buf_printf(&text, "%" PRId64 ".%s ", m.jobs[i]->created, m.jobs[i]->job_id);
     listing_next(w->listing, &w->fx, &m);
     buf_printf(&text, "| %s", m.next);
-    listing_end(w->listing, &m);
+    listing_free_page(w->listing, &m);
     assert_string_equal(buf_str(&text), said);
 }
 

@@ -793,7 +793,7 @@ static int read_list(struct ops_reader *r, struct effects *fx, const struct work
         listing_page(l, fx, &m);
         listing_next(l, fx, &m);
         keep_message(out, &m.base);
-        listing_end(l, &m);
+        listing_free_page(l, &m);
     }
     listing_free(l);
     return e;
