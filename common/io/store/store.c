@@ -91,7 +91,7 @@ struct store {
     unsigned open;     /* handles, connections and lookups that libuv still has */
     unsigned failures; /* of connecting, since the last answer */
     struct rng rng;
-    char told[sizeof(((struct store_check *)0)->why)]; /* the last trouble that was reported */
+    char last_reported[sizeof(((struct store_check *)0)->why)]; /* trouble; "": none */
     void (*on_closed)(void *ctx);
 };
 
@@ -199,9 +199,9 @@ static uint64_t backoff(struct store *s)
 /* Whether this trouble is another one than the last that was reported. */
 static bool is_news(struct store *s, const char *why)
 {
-    if (strcmp(s->told, why) == 0)
+    if (strcmp(s->last_reported, why) == 0)
         return false;
-    snprintf(s->told, sizeof(s->told), "%s", why);
+    snprintf(s->last_reported, sizeof(s->last_reported), "%s", why);
     return true;
 }
 
@@ -234,7 +234,7 @@ static void refuse(struct store *s, const char *why)
 {
     wait_to_connect(s);
     if (is_news(s, why) && s->callbacks.on_refused)
-        s->callbacks.on_refused(s->ctx, s->told);
+        s->callbacks.on_refused(s->ctx, s->last_reported);
 }
 
 /* ---- writing ---- */
@@ -335,7 +335,7 @@ static void go_up(struct store *s)
     s->state = UP;
     s->partitions = s->check.partitions;
     s->store_check_config.partitions = s->store_check_config.known = s->partitions;
-    s->told[0] = '\0';
+    s->last_reported[0] = '\0';
     uv_timer_stop(&s->timer);
     if (s->check.warning[0])
         log_warn("store_warning", LOG_S("why", s->check.warning));
