@@ -272,9 +272,9 @@ static void notify_torn(struct supervisor *s, const char *job)
 /*
  * The store read its clock at some moment between call and answer. So its offset to the clock of
  * this process lies between store_now - now and store_now - called. If the least offset now exceeds
- * the most offset before, the store's clock has jumped ahead, and leases look older than they are.
- * The next call of expire tells each partition by how much. Where that is too much, leases last a
- * little longer.
+ * the most offset before, the store's clock has jumped forward, and leases look older than they
+ * are. The next call of expire tells each partition by how much. Where that is too much, leases
+ * last a little longer.
  */
 static void watch_clock(struct supervisor *s, int64_t store_now, int64_t called)
 {

@@ -623,7 +623,7 @@ struct op_clock {
     int64_t latest; /* the clock can show at most this now; if it shows more it has jumped, and
                        expire checks no job */
     int64_t since;  /* since when the supervisor has watched the clock */
-    int64_t jump;   /* the last jump ahead that it has seen: ms, at most; 0 for none */
+    int64_t jump;   /* the last jump forward that it has seen: ms, at most; 0 for none */
     int64_t after;  /* that jump was not before this time */
     int64_t at;     /* and not after this time */
 };
@@ -658,7 +658,7 @@ struct ops_expired {
     int64_t now;
     int64_t head; /* when the next job is due, Unix ms; 0 for none */
     bool more;    /* the supervisor calls again at once */
-    bool back;    /* the clock has gone back: the supervisor sweeps */
+    bool back;    /* the clock has stepped back: the supervisor sweeps */
     struct ops_due *due;
     uint32_t n_due;
     struct ops_owed *owed;

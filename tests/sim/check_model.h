@@ -49,7 +49,7 @@ struct token {
     uint32_t jumps;      /* of the store's clock, from the first with over QUIET_MS left */
     bool set_back;       /* that clock stepped back, perhaps unnoticed */
     int64_t back_at;     /* the earliest time that it stepped back to; 0: it has not */
-    int64_t unseen;      /* ms of jumps ahead that were too small to be noticed */
+    int64_t unseen;      /* ms of jumps forward that were too small to be noticed */
     int64_t longer;      /* ms by which a jump has extended the lease beyond its record */
     struct cause led_to; /* by the message that ended it: */
     char ended_by;       /* enum op_kind; 0: not ended by a record */
@@ -267,7 +267,7 @@ struct checker {
     int64_t went_back_at; /* at that time of the world */
     struct effects scratch;
     int64_t store_now;
-    int64_t ahead;           /* ms by which the store's clock was set ahead, in all */
+    int64_t ahead;           /* ms by which the store's clock jumped forward, in all */
     bool set_back;           /* it also stepped back */
     struct step_back *backs; /* of each partition */
     bool violated;
@@ -317,7 +317,7 @@ struct store_clock {
     int64_t seen;   /* a time that it showed at most ten seconds ago */
     bool back;      /* it stepped back, and no sweep was completed since */
     int64_t quiet;  /* until then no lease or other time ends */
-    int64_t jumped; /* the time by the new clock, or a little later, of the jump ahead */
+    int64_t jumped; /* the time by the new clock, or a little later, of the jump forward */
     int64_t by;     /* its size; 0: no jump known */
 };
 

@@ -32,7 +32,7 @@ struct plan_faults {
     uint32_t store_cut;    /* of calls: the process loses its connection to the store */
     uint32_t store_full;   /* of calls: out of memory for a while */
     uint32_t rollback;     /* of calls: the store loses what it did in the last two seconds */
-    uint32_t clock_jump;   /* of calls: the store's clock jumps or steps back */
+    uint32_t clock_jump;   /* of calls: the store's clock jumps forward or steps back */
     uint32_t queue_gone;   /* of effects: some queue is deleted for a while */
     uint32_t poison;       /* of messages: they kill the process that reads them */
     uint32_t lie;          /* of requests at an agent: it sends false replies */

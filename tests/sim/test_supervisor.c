@@ -354,7 +354,8 @@ static void test_stop_gives_up_the_lead(void **state)
     assert_shared(w, 2);
 }
 
-/* Supervisors of before the store's clock was set an hour back or ahead do not delay the others. */
+/* Supervisors of before the store's clock stepped back, or jumped forward, by an hour do not delay
+ * the others. */
 static void test_lead_after_the_clock_is_set(void **state)
 {
     static const int64_t steps[] = {-3600 * 1000, 3600 * 1000};
@@ -526,7 +527,7 @@ static void test_clock_steps_back(void **state)
     }
 }
 
-/* Ahead and back again: what is known of the jump is void. */
+/* The clock jumps forward and steps back again: what is known of the jump is void. */
 static void test_clock_jumps_and_steps_back(void **state)
 {
     struct world *w = *state;
