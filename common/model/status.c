@@ -124,7 +124,7 @@ static void drop_timer(struct ops_step_record *r, uint32_t since)
 {
     if (r->since < since && r->state != 'R') {
         r->state = 'W';
-        r->till = 0;
+        r->until = 0;
     }
 }
 
@@ -148,7 +148,7 @@ static void set_record(struct effects *fx, Drover__V1__StepStatus *m, const stru
     m->expiries = r.expiries;
     m->waiting = r.waiting;
     m->unstarted = r.unstarted;
-    m->until = r.till;
+    m->until = r.until;
     m->undo = r.state != 'W' && r.asked == 'D';
     if (r.state != 'R')
         m->agent = effects_text(fx, from->agent);

@@ -1164,7 +1164,7 @@ int ops_read_step_record(struct bytes text, struct ops_step_record *out)
         !to_number(words[AT_STEP_RECORD_TURN], &out->turn) ||
         !to_number(words[AT_STEP_RECORD_ATTEMPT], &out->attempt) ||
         !to_text(words[AT_STEP_RECORD_TOKEN], out->token, sizeof(out->token)) ||
-        !bytes_to_i64(words[AT_STEP_RECORD_UNTIL], &out->till) ||
+        !bytes_to_i64(words[AT_STEP_RECORD_UNTIL], &out->until) ||
         !to_number(words[AT_STEP_RECORD_FAILURES], &out->failures) ||
         !to_number(words[AT_STEP_RECORD_EXPIRIES], &out->expiries) ||
         !to_number(words[AT_STEP_RECORD_WAITING], &out->waiting) ||

@@ -446,7 +446,7 @@ struct ops_step_record {
     char state;   /* W, R, B, M, P, F */
     uint32_t turn, attempt;
     char token[64];
-    int64_t till; /* `until`, Unix ms: R LockedUntil, B and P the next try */
+    int64_t until; /* Unix ms: R LockedUntil, B and P the next try */
     uint32_t failures, expiries, waiting, unstarted;
     uint32_t since, forward; /* turns */
 };

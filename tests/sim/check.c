@@ -706,7 +706,7 @@ static bool parked_for_good(struct checker *c, const struct job *job)
 
         if (text.len > 0 && ops_read_step_record(text, &r))
             return false;
-        if (r.state == 'P' && r.till == 0)
+        if (r.state == 'P' && r.until == 0)
             parked = true;
         else if (r.state != 'W' && r.state != 'F' && !*job->hold)
             return false;

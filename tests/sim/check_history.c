@@ -84,7 +84,7 @@ static struct token *mint(struct checker *c, struct bytes text)
         token->lied = was->lied;
         token->decided = was->decided;
         token->ends = was->ends;
-        token->till = was->till;
+        token->until = was->until;
         token->jumps = was->jumps;
         token->set_back = was->set_back;
         token->back_at = was->back_at;

@@ -44,7 +44,7 @@ struct token {
     int64_t wait_until;  /* store time: no agent may take the request later */
     int64_t wait_ends;   /* the same in the world's time; 0: unknown */
     bool too_late;       /* wait_until was past when the store's clock stepped back */
-    int64_t till;        /* store time: the end of its lease in the store */
+    int64_t until;       /* store time: the end of its lease in the store */
     int64_t ends;        /* the same in the world's time; 0: unknown */
     uint32_t jumps;      /* of the store's clock, from the first with over QUIET_MS left */
     bool set_back;       /* that clock stepped back, perhaps unnoticed */

@@ -73,10 +73,10 @@ static int64_t lease_end(struct checker *c, const struct job *job, uint32_t i,
 
     if (c->ahead > 0)
         clock = check_clock(c, job->partition);
-    if (clock.by > token->longer && r->till - given(job, i, r) < clock.jumped)
+    if (clock.by > token->longer && r->until - given(job, i, r) < clock.jumped)
         token->longer = clock.by;
-    end = r->till + token->longer;
-    return r->till <= c->store_now && end < c->store_now + NAMED_AGAIN_MS
+    end = r->until + token->longer;
+    return r->until <= c->store_now && end < c->store_now + NAMED_AGAIN_MS
                ? c->store_now + NAMED_AGAIN_MS
                : end;
 }
@@ -84,14 +84,14 @@ static int64_t lease_end(struct checker *c, const struct job *job, uint32_t i,
 static void compare_moment(struct checker *c, const struct job *job, uint32_t i,
                            const struct ops_step_record *r, const struct facts *f)
 {
-    int64_t latest = r->state == 'R' ? lease_end(c, job, i, r) : r->till;
+    int64_t latest = r->state == 'R' ? lease_end(c, job, i, r) : r->until;
 
     if (latest < job->late_until)
         latest = job->late_until;
-    if (r->state == 'R' || r->state == 'B' || r->state == 'M' || (r->state == 'P' && r->till > 0))
+    if (r->state == 'R' || r->state == 'B' || r->state == 'M' || (r->state == 'P' && r->until > 0))
         require(c, f->due <= latest,
                 "I13 %s: due at %" PRId64 " though step %u has its moment at %" PRId64, job->id,
-                f->due, i, r->till);
+                f->due, i, r->until);
 }
 
 /* A lease lasts as its dispatch has set it; its wait doubles each time that no agent took the
@@ -101,12 +101,12 @@ static void compare_lease(struct checker *c, const struct job *job, uint32_t i,
                           const struct ops_step_record *r)
 {
     const struct token *token = job->steps[i].flying;
-    int64_t lasts = given(job, i, r), till = token->minted + lasts;
-    bool again = token->back_at > 0 && r->till >= token->back_at + lasts;
+    int64_t lasts = given(job, i, r), until = token->minted + lasts;
+    bool again = token->back_at > 0 && r->until >= token->back_at + lasts;
 
-    require(c, r->till == till || (r->till < till && (token->reported || again)),
-            "I9 %s: the lease of step %u ends at %" PRId64 ", not %" PRId64, job->id, i, r->till,
-            till);
+    require(c, r->until == until || (r->until < until && (token->reported || again)),
+            "I9 %s: the lease of step %u ends at %" PRId64 ", not %" PRId64, job->id, i, r->until,
+            until);
 }
 
 static void compare_state(struct checker *c, const struct job *job, uint32_t i,
@@ -164,25 +164,25 @@ static void compare_counts(struct checker *c, const struct job *job, uint32_t i,
             "I13 %s: step %u parked or not", job->id, i);
     require(c, r->state != 'F' || step->failed || r->since < job->since,
             "I13 %s: step %u failed or not", job->id, i);
-    require(c, r->state != 'B' || r->till >= step->not_before,
+    require(c, r->state != 'B' || r->until >= step->not_before,
             "I9 %s: step %u is tried again too early", job->id, i);
-    require(c, r->state != 'B' || step->not_after == 0 || r->till <= step->not_after,
+    require(c, r->state != 'B' || step->not_after == 0 || r->until <= step->not_after,
             "I9 %s: step %u is tried again too late", job->id, i);
 }
 
-static void note_lease(struct checker *c, const struct job *job, uint32_t i, int64_t till)
+static void note_lease(struct checker *c, const struct job *job, uint32_t i, int64_t until)
 {
     struct token *token = job->steps[i].flying;
 
     token->wait_until = till - check_terms_of(job, i)->lock_ms;
     if (!c->again && token->wait_ends == 0)
         token->wait_ends = c->t->now + token->wait_until - c->store_now;
-    if (!c->again && token->till != till && check_terms_of(job, i)->heartbeat_ms == 0 &&
+    if (!c->again && token->until != until && check_terms_of(job, i)->heartbeat_ms == 0 &&
         job->w->n_steps < BIG)
         token->ends = c->t->now + till - c->store_now;
     if (token->given_ends == 0)
         token->given_ends = token->ends;
-    token->till = till;
+    token->until = until;
 }
 
 static void note_rest(struct step *step, const struct ops_step_record *r)
@@ -216,7 +216,7 @@ static void compare_step(struct checker *c, const struct job *job, uint32_t i, s
         (r.state == 'R' || r.since >= job->since))
         compare_moment(c, job, i, &r, f);
     if (r.state == 'R')
-        note_lease(c, job, i, r.till);
+        note_lease(c, job, i, r.until);
 }
 
 /* Forward work has a deadline, and the job is inspected when it passes. */

@@ -61,7 +61,7 @@ static void test_step_record(void **state)
     assert_int_equal(r.state, 'R');
     assert_int_equal(r.attempt, 2);
     assert_string_equal(r.token, NONE);
-    assert_int_equal(r.till, 3);
+    assert_int_equal(r.until, 3);
     assert_int_equal(r.failures, 4);
     assert_int_equal(r.expiries, 5);
     assert_int_equal(r.waiting, 6);
