@@ -42,11 +42,11 @@ static void store(struct scheduler *s, struct steer_op *o, struct workflow *w)
 }
 
 /* A person says that the step is to begin anew although it may have taken effect. */
-static void allow_anew(char *hows, uint32_t n)
+static void allow_anew(char *differences, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (hows[i] == MIGRATION_OTHER)
-            hows[i] = MIGRATION_ANEW;
+        if (differences[i] == MIGRATION_OTHER)
+            differences[i] = MIGRATION_ANEW;
 }
 
 static void arranged(struct scheduler *s, struct steer_op *o, struct migration *m)
@@ -54,9 +54,9 @@ static void arranged(struct scheduler *s, struct steer_op *o, struct migration *
     free(o->steps);
     free(o->differences);
     o->steps = m->differing;
-    o->differences = m->hows;
+    o->differences = m->differences;
     m->differing = NULL;
-    m->hows = NULL;
+    m->differences = NULL;
     o->n_steps = m->n_differing;
     o->n_gone = m->n_gone;
     if (o->transition.op.item->message.control->migrate->begin_anew)

@@ -112,7 +112,7 @@ static void steer_call(struct scheduler *s, struct op *op)
         .definition = o->n_steps > 0 || migrates(op) ? op->definition.digest : "",
         .steps = o->steps,
         .n_steps = o->n_steps,
-        .hows = o->differences,
+        .differences = o->differences,
         .state = state_of_command(m),
         .to = migrates(op) || change_is_retry(m) ? op->definition.workflow : NULL,
         .what = change_is_retry(m) ? change_what(s, m->retry) : NULL,

@@ -131,7 +131,7 @@ static int add_differing(struct migration *m, uint32_t i, enum migration_how how
         problem_set(problem, "workflow", "more than %d steps differ", MIGRATION_DIFFERING_MAX);
         return MIGRATION_E_UNFIT;
     }
-    m->hows[m->n_differing] = (char)how;
+    m->differences[m->n_differing] = (char)how;
     m->differing[m->n_differing++] = i;
     return 0;
 }
@@ -142,8 +142,8 @@ static int find_differing(struct migration *m, const struct workflow *from, stru
     int r = 0;
 
     m->differing = calloc(MIGRATION_DIFFERING_MAX, sizeof(*m->differing));
-    m->hows = calloc(MIGRATION_DIFFERING_MAX, 1);
-    if (!m->differing || !m->hows)
+    m->differences = calloc(MIGRATION_DIFFERING_MAX, 1);
+    if (!m->differing || !m->differences)
         return -ENOMEM;
     for (uint32_t i = 0; r == 0 && i < from->n_steps; i++)
         if (is_gone(from, to, i))
@@ -195,6 +195,6 @@ void migration_deinit(struct migration *m)
 {
     workflow_unref(m->arranged);
     free(m->differing);
-    free(m->hows);
+    free(m->differences);
     *m = (struct migration){0};
 }

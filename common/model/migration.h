@@ -39,7 +39,7 @@ enum migration_how migration_how(const struct workflow_step *from, const struct 
 struct migration {
     struct workflow *arranged; /* owned; a reference to @to itself if no step had to move */
     uint32_t *differing;       /* their numbers in the old version; owned */
-    char *hows;                /* an enum migration_how for each of them; owned */
+    char *differences;         /* an enum migration_how for each of them; owned */
     uint32_t n_differing;
     uint32_t n_gone; /* the first n_gone of them are gone */
 };

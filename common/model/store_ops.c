@@ -341,7 +341,7 @@ void ops_unsent(struct effects *fx, uint64_t id, uint32_t partition, const char 
 static void set_steps(struct args *a, int at, const struct op_steer *op)
 {
     for (uint32_t i = 0; i < op->n_steps; i++) {
-        char how = op->hows ? op->hows[i] : MIGRATION_OTHER;
+        char how = op->differences ? op->differences[i] : MIGRATION_OTHER;
 
         if (how == MIGRATION_OTHER)
             set_int(a, at + (int)i, op->steps[i]);

@@ -184,8 +184,8 @@ struct op_steer {
     const uint32_t
         *steps;       /* retry: none for all; change, resolve: one; migrate: those that differ */
     uint32_t n_steps; /* at most OPS_BUDGET; migrate: MIGRATION_DIFFERING_MAX */
-    const char *hows; /* change, migrate: an enum migration_how for each step */
-    char state;       /* resolve: A or D; else 0 */
+    const char *differences;   /* change, migrate: an enum migration_how for each step */
+    char state;                /* resolve: A or D; else 0 */
     struct bytes payload;      /* encoded: arguments of a change, result of a resolve */
     const struct workflow *to; /* change, migrate: the definition that the job gets; else NULL */
     const char *what;          /* change: the fields that it gives, for the history; else NULL */
