@@ -42,7 +42,7 @@ struct watermark {
 
 /* An accepted job. */
 struct accepted {
-    struct list link; /* in rollback.accepted, oldest first; or in .gone */
+    struct list link; /* in rollback.accepted, oldest first; or in .missing_jobs */
     uint64_t number;  /* ascending */
     int64_t at;
     uint32_t partition;
@@ -107,7 +107,7 @@ void rollback_free(struct scheduler *s)
 {
     for (struct list *l; (l = list_pop(&s->rollback.accepted));)
         free(accepted_of(l));
-    for (struct list *l; (l = list_pop(&s->rollback.gone));)
+    for (struct list *l; (l = list_pop(&s->rollback.missing_jobs));)
         free(accepted_of(l));
     free(s->rollback.watermarks);
 }
@@ -131,7 +131,7 @@ static void report(struct scheduler *s, struct item *item)
     s->stats.store_rollbacks++;
     item->background = false; /* a stopping scheduler waits for these alerts */
     alert_of_store(s, item, "", reason, s->store_time);
-    for (struct list *l; (l = list_pop(&s->rollback.gone)); jobs++) {
+    for (struct list *l; (l = list_pop(&s->rollback.missing_jobs)); jobs++) {
         alert_of_store(s, item, accepted_of(l)->job, JOB_LOST, s->store_time);
         free(accepted_of(l));
     }
@@ -174,8 +174,8 @@ static void check_call(struct scheduler *s, struct op *op)
 
 /*
  * Compares what the partition shows with what was remembered when it was asked, and remembers it.
- * If the server restarted, other schedulers may have increased the watermark again. Then `began`
- * and the missing jobs are checked instead.
+ * If the server restarted, other schedulers may have increased the watermark again. Then
+ * `count_at_run_start` and the missing jobs are checked instead.
  */
 static void compare(struct scheduler *s, struct watermark *watermark, uint64_t remembered,
                     const struct ops_watermark_answer *shows)
@@ -183,7 +183,7 @@ static void compare(struct scheduler *s, struct watermark *watermark, uint64_t r
     bool known = watermark->id[0] != '\0';
     bool other_run = strcmp(watermark->run, s->rollback.run) != 0;
     bool lost = known && !bytes_is(shows->id, watermark->id);
-    bool back = known && (other_run ? shows->began : shows->count) < remembered;
+    bool back = known && (other_run ? shows->count_at_run_start : shows->count) < remembered;
 
     s->rollback.n_lost += lost;
     s->rollback.n_back += back && !lost;
@@ -197,22 +197,22 @@ static void compare(struct scheduler *s, struct watermark *watermark, uint64_t r
 
 /* Takes the jobs that are gone from those accepted. They come in the order in which they were
  * asked for. */
-static void take_gone(struct scheduler *s, uint32_t partition,
-                      const struct ops_watermark_answer *shows)
+static void take_missing_jobs(struct scheduler *s, uint32_t partition,
+                              const struct ops_watermark_answer *shows)
 {
     struct list *from = &s->rollback.accepted;
 
-    for (uint32_t i = 0; i < shows->n_gone; i++) {
+    for (uint32_t i = 0; i < shows->n_missing_jobs; i++) {
         struct accepted *a = next_of(s, from, partition);
 
-        while (a && !bytes_is(shows->gone[i], a->job))
+        while (a && !bytes_is(shows->missing_jobs[i], a->job))
             a = next_of(s, &a->link, partition);
         if (!a)
             continue; /* it was not asked for */
         from = a->link.prev;
         list_remove(&a->link);
         s->rollback.n_accepted--;
-        list_append(&s->rollback.gone, &a->link);
+        list_append(&s->rollback.missing_jobs, &a->link);
     }
 }
 
@@ -227,11 +227,11 @@ static void check_answered(struct scheduler *s, struct op *op, struct ops_reader
     s->rollback.unanswered--;
     s->store_time = shows.now;
     compare(s, &s->rollback.watermarks[op->partition], check_of(op)->remembered, &shows);
-    if (!s->rollback.watermarks[op->partition].may_have_gone_back || shows.n_gone == 0)
+    if (!s->rollback.watermarks[op->partition].may_have_gone_back || shows.n_missing_jobs == 0)
         return;
     if (s->rollback.n_back + s->rollback.n_lost == 0)
         s->rollback.n_back = 1; /* by a run that this scheduler has not seen */
-    take_gone(s, op->partition, &shows);
+    take_missing_jobs(s, op->partition, &shows);
 }
 
 static void check_partition(struct scheduler *s, struct item *item, uint32_t partition,
@@ -291,7 +291,7 @@ void rollback_observe(struct scheduler *s, const struct op *op, uint64_t count)
 void rollback_init(struct rollback *r)
 {
     list_init(&r->accepted);
-    list_init(&r->gone);
+    list_init(&r->missing_jobs);
 }
 
 void rollback_store_up(struct scheduler *s, const char *run)

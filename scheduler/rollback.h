@@ -19,12 +19,12 @@ struct rollback {
     struct list accepted;            /* jobs that the store has answered CREATED or ALREADY */
     unsigned n_accepted;
     uint64_t last_accepted;
-    struct list gone;     /* jobs that are lost; reported at the end of the check */
-    unsigned check;       /* number of the last check */
-    unsigned ops_running; /* operations of all checks that are not done ... */
-    unsigned unanswered;  /* ... and calls without an answer */
-    unsigned n_back;      /* partitions that went back ... */
-    unsigned n_lost;      /* ... or were lost as a whole, found in this check */
+    struct list missing_jobs; /* jobs that are lost; reported at the end of the check */
+    unsigned check;           /* number of the last check */
+    unsigned ops_running;     /* operations of all checks that are not done ... */
+    unsigned unanswered;      /* ... and calls without an answer */
+    unsigned n_back;          /* partitions that went back ... */
+    unsigned n_lost;          /* ... or were lost as a whole, found in this check */
 };
 
 void rollback_init(struct rollback *r);

@@ -1292,12 +1292,12 @@ int ops_read_watermark(struct ops_reader *r, struct effects *fx, struct ops_wate
         .now = to_ms(r, values[AT_WATERMARK_NOW]),
         .id = values[AT_WATERMARK_ID],
         .count = to_u64(r, values[AT_WATERMARK_COUNT]),
-        .began = to_u64(r, values[AT_WATERMARK_BEGAN]),
-        .n_gone = to_count(r, values[AT_WATERMARK_N_LOST], 1),
+        .count_at_run_start = to_u64(r, values[AT_WATERMARK_BEGAN]),
+        .n_missing_jobs = to_count(r, values[AT_WATERMARK_N_LOST], 1),
     };
-    out->gone = effects_alloc(fx, out->n_gone * sizeof(*out->gone));
-    for (uint32_t i = 0; i < out->n_gone; i++)
-        out->gone[i] = get(r);
+    out->missing_jobs = effects_alloc(fx, out->n_missing_jobs * sizeof(*out->missing_jobs));
+    for (uint32_t i = 0; i < out->n_missing_jobs; i++)
+        out->missing_jobs[i] = get(r);
     return result_of(r);
 }
 

@@ -540,11 +540,11 @@ void ops_watermark(struct effects *fx, uint64_t id, uint32_t partition, const ch
 
 struct ops_watermark_answer {
     int64_t now;
-    struct bytes id;    /* of the watermark; if it is another one, the partition was lost */
-    uint64_t count;     /* the watermark: jobs that were accepted plus turns that have ended */
-    uint64_t began;     /* the watermark when this run of the server was first met */
-    struct bytes *gone; /* those of the jobs that are not there, in the same order */
-    uint32_t n_gone;
+    struct bytes id; /* of the watermark; if it is another one, the partition was lost */
+    uint64_t count;  /* the watermark: jobs that were accepted plus turns that have ended */
+    uint64_t count_at_run_start; /* the watermark when this run of the server was first met */
+    struct bytes *missing_jobs;  /* those of the jobs that are not there, in the same order */
+    uint32_t n_missing_jobs;
 };
 
 int ops_read_watermark(struct ops_reader *r, struct effects *fx, struct ops_watermark_answer *out);

@@ -241,8 +241,8 @@ static void read_rest(struct ops_reader *r, struct effects *fx)
     struct ops_step_record record;
 
     if (ops_read_watermark(&at, fx, &watermark) == 0)
-        for (uint32_t i = 0; i < watermark.n_gone; i++)
-            assert(watermark.gone[i].data);
+        for (uint32_t i = 0; i < watermark.n_missing_jobs; i++)
+            assert(watermark.missing_jobs[i].data);
     at = first, ops_read_renewed(&at, &renewed);
     at = first, ops_read_leading(&at, &leading);
     at = first, ops_read_forgotten(&at, &forgotten);

@@ -3174,8 +3174,8 @@ RULES = {
         ),
         "a watermark that went back is not noticed": (
             "scheduler/rollback.c",
-            "    bool back = known && (other_run ? shows->began : shows->count) < remembered;\n",
-            "    bool back = false;\n",
+            "known && (other_run ? shows->count_at_run_start : shows->count) < remembered;\n",
+            "false;\n",
             f"{ROLLBACK} test_lost_end_of_a_job",
         ),
         "an emptied store is not noticed": (
@@ -3198,7 +3198,7 @@ RULES = {
         ),
         "jobs that are gone are not listed": (
             "scheduler/rollback.c",
-            "    take_gone(s, op->partition, &shows);\n",
+            "    take_missing_jobs(s, op->partition, &shows);\n",
             "",
             f"{ROLLBACK} test_store_went_back",
         ),

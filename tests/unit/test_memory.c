@@ -832,7 +832,7 @@ static int read_watermark(struct ops_reader *r, struct effects *fx, const struct
     int e = ops_read_watermark(r, fx, &watermark);
 
     if (!e)
-        keep(out, watermark.gone[1].data, watermark.gone[1].len);
+        keep(out, watermark.missing_jobs[1].data, watermark.missing_jobs[1].len);
     return e;
 }
 
