@@ -85,14 +85,14 @@ static void cause_call(struct scheduler *s, struct op *op)
 {
     const struct alert *alert = &alert_of(op)->alert;
 
-    ops_told(s->out, op_call_id(s, op), op->partition, alert->cause, alert->what, op->nonce);
+    ops_alert_cause(s->out, op_call_id(s, op), op->partition, alert->cause, alert->what, op->nonce);
 }
 
 static void cause_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
     struct alert_op *a = alert_of(op);
 
-    if (a->alert.what == OPS_CAUSE_ASK && ops_read_told(r))
+    if (a->alert.what == OPS_CAUSE_ASK && ops_read_alert_cause(r))
         alert_publish(s, a);
 }
 
@@ -102,7 +102,7 @@ static void record_published(struct scheduler *s, struct op *op)
 {
     if (op->returned)
         return;
-    alert_of(op)->alert.what = OPS_CAUSE_TOLD;
+    alert_of(op)->alert.what = OPS_CAUSE_PUBLISHED;
     op_call(s, op, cause_call, cause_answered);
 }
 

@@ -107,8 +107,8 @@ void dead_letter_alert(struct scheduler *s, const char *job, const char *reason)
 
 static void letters_call(struct scheduler *s, struct op *op)
 {
-    ops_letters(s->out, op_call_id(s, op), op->partition, s->dead_letters.there,
-                s->dead_letters.own - s->dead_letters.recorded);
+    ops_dead_letters(s->out, op_call_id(s, op), op->partition, s->dead_letters.there,
+                     s->dead_letters.own - s->dead_letters.recorded);
     s->dead_letters.recording = s->dead_letters.own;
 }
 
@@ -117,7 +117,7 @@ static void letters_answered(struct scheduler *s, struct op *op, struct ops_read
     struct alert_op *a = alert_of(op);
 
     s->dead_letters.recorded = s->dead_letters.recording;
-    a->alert.count = ops_read_letters(r);
+    a->alert.count = ops_read_dead_letters(r);
     if (a->alert.count > 0)
         alert_publish(s, a);
 }

@@ -62,7 +62,8 @@ static void notification_call(struct scheduler *s, struct op *op)
 
 static void settle_call(struct scheduler *s, struct op *op)
 {
-    const struct op_notification notification = {.job = op->job, .seq = notification_of(op)->seq};
+    const struct ops_notification_id notification = {.job = op->job,
+                                                     .seq = notification_of(op)->seq};
 
     ops_settle_owed(s->out, op_call_id(s, op), op->partition, &notification, 1);
 }
@@ -83,7 +84,7 @@ static void earlier_say(struct scheduler *s, struct op *op, enum ops_cause what)
     const char *cause =
         effects_printf(s->out, "END %s %" PRIu64, op->job, notification_of(op)->seq);
 
-    ops_told(s->out, op_call_id(s, op), op->partition, cause, what, EARLIER_NONCE);
+    ops_alert_cause(s->out, op_call_id(s, op), op->partition, cause, what, EARLIER_NONCE);
 }
 
 static void earlier_ask_call(struct scheduler *s, struct op *op)
@@ -93,14 +94,14 @@ static void earlier_ask_call(struct scheduler *s, struct op *op)
 
 static void earlier_asked(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
-    notification_of(op)->publishes_earlier = ops_read_told(r);
+    notification_of(op)->publishes_earlier = ops_read_alert_cause(r);
     op_call(s, op, notification_call, notification_answered);
 }
 
 /* OVER if the notification will now be deleted, because then no scheduler asks again. */
-static void earlier_told_call(struct scheduler *s, struct op *op)
+static void earlier_record_call(struct scheduler *s, struct op *op)
 {
-    earlier_say(s, op, op->returned ? OPS_CAUSE_TOLD : OPS_CAUSE_OVER);
+    earlier_say(s, op, op->returned ? OPS_CAUSE_PUBLISHED : OPS_CAUSE_OVER);
 }
 
 /* ---- the outcome, and the event ---- */
@@ -115,7 +116,7 @@ static void on_published(struct scheduler *s, struct op *op)
     if (n->publishes_earlier) {
         n->publishes_earlier = false;
         op->then = on_published;
-        op_call(s, op, earlier_told_call, ignore_answer);
+        op_call(s, op, earlier_record_call, ignore_answer);
     } else if (!op->returned) {
         op_call(s, op, settle_call, ignore_answer);
     } else if (!n->undeliverable && n->tries + 1 >= NOTIFICATION_TRIES) {

@@ -19,25 +19,25 @@
 #include "scheduler/state.h"
 #include "scheduler/step_events.h"
 
-static enum op_kind kind_of(const Drover__V1__StepReply *m)
+static enum ops_record_kind kind_of(const Drover__V1__StepReply *m)
 {
     if (m->error) {
         switch (m->error->verdict) {
         case DROVER__V1__VERDICT__VERDICT_PERMANENT:
-            return OP_PERMANENT;
+            return OPS_RECORD_PERMANENT;
         case DROVER__V1__VERDICT__VERDICT_DEFER:
-            return OP_DEFERRED;
+            return OPS_RECORD_DEFERRED;
         default:
-            return OP_TRANSIENT;
+            return OPS_RECORD_TRANSIENT;
         }
     }
     switch (m->achieved) {
     case DROVER__V1__STATE__STATE_ACTIVE:
-        return OP_ACTIVE;
+        return OPS_RECORD_ACTIVE;
     case DROVER__V1__STATE__STATE_DISABLED:
-        return OP_DISABLED;
+        return OPS_RECORD_DISABLED;
     default:
-        return OP_TRANSIENT;
+        return OPS_RECORD_TRANSIENT;
     }
 }
 
@@ -56,7 +56,7 @@ static void error_keep(struct scheduler *s, struct buf *out, const Drover__V1__E
 static void set_outcome(struct scheduler *s, struct record_op *r, const Drover__V1__StepReply *m)
 {
     if (!wire_reply_result_fits(m)) {
-        record_fail(r, OP_PERMANENT, "RESULT_TOO_LARGE", "the result exceeds the limit");
+        record_fail(r, OPS_RECORD_PERMANENT, "RESULT_TOO_LARGE", "the result exceeds the limit");
         return;
     }
     wire_append_payload(&r->result, m->result);

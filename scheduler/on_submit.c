@@ -24,7 +24,7 @@
 
 struct submit_op {
     struct transition_op transition;
-    struct op_submit submit;
+    struct ops_submit_args submit;
     char digest[ID_DIGEST_LEN + 1]; /* of the submission */
     struct buf input;               /* encoded */
     struct buf labels;              /* encoded */
@@ -280,14 +280,14 @@ static void set_submit(struct submit_op *o, const struct scheduler *s, const str
     index_append(&o->index, m);
     if (s->access->required)
         ops_label(&o->index, OPS_OWNER_LABEL, op->item->user);
-    o->submit = (struct op_submit){
+    o->submit = (struct ops_submit_args){
         .job = op->job,
         .digest = o->digest,
         .definition = w ? w->digest : "",
         .workflow = m->workflow,
         .redelivered = d->redelivered,
         .nonce = op->nonce,
-        .by = s->name,
+        .scheduler = s->name,
         .active = m->desired != DROVER__V1__STATE__STATE_DISABLED,
         .start_at = m->start_at,
         .complete_by = m->complete_by,

@@ -34,7 +34,8 @@ struct record_op *record_new(struct scheduler *s, struct item *item, const char 
     return op_new(s, item, job, sizeof(struct record_op), record_free);
 }
 
-void record_fail(struct record_op *r, enum op_kind kind, const char *class, const char *message)
+void record_fail(struct record_op *r, enum ops_record_kind kind, const char *class,
+                 const char *message)
 {
     Drover__V1__Error error = DROVER__V1__ERROR__INIT;
 
@@ -86,7 +87,7 @@ static void on_recorded(struct scheduler *s, struct transition_op *t,
         break;
     case OPS_DATA_FULL:
         record_without_reply(
-            s, op->item, OP_PERMANENT, op->job, r->record.token, "RESULT_TOO_LARGE",
+            s, op->item, OPS_RECORD_PERMANENT, op->job, r->record.token, "RESULT_TOO_LARGE",
             "with this result the input and results of the job would exceed 64 MiB");
         break;
     default:
@@ -122,17 +123,17 @@ void record_add(struct scheduler *s, struct record_op *r)
     op_call(s, op, record_call, record_answered);
 }
 
-void record_without_reply(struct scheduler *s, struct item *item, enum op_kind kind,
+void record_without_reply(struct scheduler *s, struct item *item, enum ops_record_kind kind,
                           const char *job, const char *token, const char *class,
                           const char *message)
 {
     struct record_op *r = record_new(s, item, job);
 
     memcpy(r->token, token, strnlen(token, WIRE_TOKEN_MAX));
-    r->record = (struct op_record){.kind = kind,
-                                   .job = r->transition.op.job,
-                                   .token = r->token,
-                                   .redelivered = item->redelivered};
+    r->record = (struct ops_record_args){.kind = kind,
+                                         .job = r->transition.op.job,
+                                         .token = r->token,
+                                         .redelivered = item->redelivered};
     if (class)
         record_fail(r, kind, class, message);
     record_add(s, r);
@@ -149,7 +150,7 @@ static bool is_alone(const struct record_op *r)
 static void flush_partition(struct scheduler *s, uint32_t partition)
 {
     struct list *queue = &s->recording.queues[partition];
-    const struct op_record *records[RECORD_CALL_MAX];
+    const struct ops_record_args *records[RECORD_CALL_MAX];
     struct op *ops[RECORD_CALL_MAX];
     int n = 0;
 

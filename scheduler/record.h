@@ -12,7 +12,7 @@
 /* Records one thing that happened to a dispatch. */
 struct record_op {
     struct transition_op transition;
-    struct op_record record;
+    struct ops_record_args record;
     bool alone;                         /* the record must not share a call with others */
     char token[WIRE_TOKEN_MAX + 1];     /* if no message holds it */
     struct buf result;                  /* encoded */
@@ -30,13 +30,14 @@ struct recording {
  * releases by op_unref(). */
 struct record_op *record_new(struct scheduler *s, struct item *item, const char *job);
 /* Makes the record a failure with this error. */
-void record_fail(struct record_op *r, enum op_kind kind, const char *class, const char *message);
+void record_fail(struct record_op *r, enum ops_record_kind kind, const char *class,
+                 const char *message);
 /* Adds the record to those that leave together, at the pace of pace.h. */
 void record_add(struct scheduler *s, struct record_op *r);
 
 /* Records an end of a dispatch that no agent reported, e.g. unstarted, rejected, unroutable,
  * refused or too large. @class and @message: of the error, or NULL. */
-void record_without_reply(struct scheduler *s, struct item *item, enum op_kind kind,
+void record_without_reply(struct scheduler *s, struct item *item, enum ops_record_kind kind,
                           const char *job, const char *token, const char *class,
                           const char *message);
 

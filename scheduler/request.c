@@ -149,7 +149,7 @@ static enum dispatch_how how_to_send(const struct workflow_dispatch *d, const st
 {
     bool doubled = r->wait > d->wait_ms; /* it follows one without evidence */
 
-    if (r->again)
+    if (r->sent_before)
         return DISPATCH_AGAIN;
     if (r->expiries > 0 || doubled)
         return DISPATCH_WATCHED;
@@ -186,7 +186,7 @@ static void publish(struct scheduler *s, struct transition_op *t,
     size = drover__v1__step_request__get_packed_size(&m);
     if (size > WIRE_MESSAGE_MAX - 64)
         s->dispatcher.reports->not_delivered(
-            s, t->op.item, OP_UNSENDABLE, t->op.job, m.token, "INPUT_TOO_LARGE",
+            s, t->op.item, OPS_RECORD_UNSENDABLE, t->op.job, m.token, "INPUT_TOO_LARGE",
             "arguments, input and results together exceed the message limit");
     else
         dispatch_request(s, &t->op, &m,

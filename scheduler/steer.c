@@ -97,14 +97,14 @@ static void steer_call(struct scheduler *s, struct op *op)
     struct steer_op *o = steer_of(op);
     const char *owner = access_owner(s->access, op->item->user);
     int64_t most_bytes = access_limits(s->access, op->item->user).bytes;
-    struct op_steer steer = {
+    struct ops_steer_args steer = {
         .job = op->job,
         .command = word_of_command(m),
         .command_id = m->command_id,
         .issued_at = m->issued_at,
         .if_seq = m->if_seq,
         .reason = who_and_why(s, op->item),
-        .by = s->name,
+        .scheduler = s->name,
         .nonce = op->nonce,
         .redelivered = op->item->redelivered || op->call_repeated,
         .owner = owner,

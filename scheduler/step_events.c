@@ -18,7 +18,7 @@ void step_events_publish(struct scheduler *s, struct op *op,
 {
     Drover__V1__Submit *labels;
 
-    if (!transition->step_events || transition->n_requests == 0)
+    if (!transition->publish_step_events || transition->n_requests == 0)
         return;
     labels = status_labels(transition->labels);
     for (uint32_t i = 0; i < transition->n_requests; i++) {

@@ -31,8 +31,9 @@ struct transition_op *transition_of(struct op *op)
 
 static bool needs_definition(const struct ops_transition *transition)
 {
-    return transition->n_requests > 0 || transition->n_alerts > 0 || transition->step_events ||
-           transition->code == OPS_CREATED || transition->code == OPS_ALREADY;
+    return transition->n_requests > 0 || transition->n_alerts > 0 ||
+           transition->publish_step_events || transition->code == OPS_CREATED ||
+           transition->code == OPS_ALREADY;
 }
 
 /* Keeps the rest of an answer until there is capacity for its requests. Its delivery is not
@@ -146,11 +147,11 @@ void transition_publish(struct scheduler *s, struct transition_op *t,
         raise_alerts(s, t, transition, w);
         step_events_publish(s, op, transition, w);
     }
-    if (transition->steps_heard)
+    if (transition->client_has_step_events)
         step_events_to_client(s, op->job);
-    if (transition->settled) {
+    if (transition->ended_seq) {
         s->stats.settled++;
-        notification_new(s, op->item, op->job, transition->settled, op->definition.digest);
+        notification_new(s, op->item, op->job, transition->ended_seq, op->definition.digest);
     }
     if (transition->more)
         op->then = drive_more;

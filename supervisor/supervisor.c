@@ -70,7 +70,7 @@ struct supervisor {
     int64_t offset_most;
     int64_t offset_at; /* when the call was made that showed it, monotonic ms */
     int64_t known_at;  /* since when offset_most is known, monotonic ms */
-    struct op_clock clock;
+    struct ops_clock clock;
     int64_t now;         /* of the present event, monotonic ms */
     struct effects *out; /* of the present event */
     struct supervisor_stats stats;
@@ -118,7 +118,7 @@ static void call(struct supervisor *s, uint32_t i, enum chore chore)
         break;
     }
     if (s->config.dry_run)
-        ops_look(s->out);
+        ops_dry_run(s->out);
 }
 
 /* In a single round each chore runs once. Sweep is first, so that expire names in the same round
@@ -290,7 +290,7 @@ static void watch_clock(struct supervisor *s, int64_t store_now, int64_t called)
         s->stats.clock_jumps++;
         log_warn("store_clock_jumped", LOG_I("ms", least - s->offset_most));
     } else if (most < s->offset_most - JUMP_MS) {
-        s->clock = (struct op_clock){0}; /* a step back: what is known of jumps is void */
+        s->clock = (struct ops_clock){0}; /* a step back: what is known of jumps is void */
     }
     s->offset_most = most;
     s->offset_at = called;

@@ -173,18 +173,18 @@ void listing_call(const struct listing *l, struct effects *fx, uint64_t id, uint
         values[n++] = q->labels[i]->value;
     }
     ops_inspect_jobs(fx, id, partition,
-                     &(struct op_list){.before = l->at.created,
-                                       .before_id = l->at.id,
-                                       .since = l->since,
-                                       .limit = l->limit - l->found,
-                                       .phase = phase_word(q->phase),
-                                       .workflow = q->workflow,
-                                       .needs = need_word(q),
-                                       .class = q->error_class,
-                                       .actor = q->actor,
-                                       .labels = names,
-                                       .values = values,
-                                       .n_labels = n});
+                     &(struct ops_list_args){.before = l->at.created,
+                                             .before_id = l->at.id,
+                                             .since = l->since,
+                                             .limit = l->limit - l->found,
+                                             .phase = phase_word(q->phase),
+                                             .workflow = q->workflow,
+                                             .needs = need_word(q),
+                                             .class = q->error_class,
+                                             .actor = q->actor,
+                                             .labels = names,
+                                             .values = values,
+                                             .n_labels = n});
 }
 
 static void add(struct listing *l, struct effects *fx, const struct ops_listed *from)

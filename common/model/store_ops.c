@@ -231,7 +231,8 @@ void ops_label(struct buf *out, const char *name, const char *value)
     buf_printf(out, "%zu:%s=%s", strlen(name) + 1 + strlen(value), name, value);
 }
 
-void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struct op_submit *op)
+void ops_submit(struct effects *fx, uint64_t id, uint32_t partition,
+                const struct ops_submit_args *op)
 {
     const struct {
         const char *name;
@@ -252,7 +253,7 @@ void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struc
     set_str(&a, AT_SUBMIT_WORKFLOW, op->workflow);
     set_flag(&a, AT_SUBMIT_REDELIVERED, op->redelivered);
     set_str(&a, AT_SUBMIT_NONCE, op->nonce);
-    set_str(&a, AT_SUBMIT_BY, op->by);
+    set_str(&a, AT_SUBMIT_BY, op->scheduler);
     set_str(&a, AT_SUBMIT_DESIRED, op->active ? "A" : "D");
     set_int(&a, AT_SUBMIT_START_AT, op->start_at);
     set_int(&a, AT_SUBMIT_COMPLETE_BY, op->complete_by);
@@ -281,14 +282,14 @@ static const char *one_word(struct effects *fx, const char *name)
     return word;
 }
 
-void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char *by,
-                const struct op_record *const *records, int n)
+void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char *scheduler,
+                const struct ops_record_args *const *records, int n)
 {
     struct args a = args_new(fx, AT_RECORD_VALUES + AT_REPORT_VALUES * n);
 
-    set_str(&a, AT_RECORD_BY, by);
+    set_str(&a, AT_RECORD_BY, scheduler);
     for (int i = 0; i < n; i++) {
-        const struct op_record *r = records[i];
+        const struct ops_record_args *r = records[i];
         int at = AT_RECORD_VALUES + AT_REPORT_VALUES * i;
 
         set_str(&a, at + AT_REPORT_KIND, effects_printf(fx, "%c", r->kind));
@@ -310,27 +311,28 @@ void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char 
 }
 
 void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-               const char *nonce, const char *by, bool again, const uint32_t *steps, uint32_t n)
+               const char *nonce, const char *scheduler, bool repeated, const uint32_t *steps,
+               uint32_t n)
 {
     struct args a = args_new(fx, AT_DRIVE_VALUES + (int)n);
 
     set_str(&a, AT_DRIVE_JOB_ID, job);
     set_str(&a, AT_DRIVE_NONCE, nonce);
-    set_str(&a, AT_DRIVE_BY, by);
-    set_int(&a, AT_DRIVE_AGAIN, again);
+    set_str(&a, AT_DRIVE_BY, scheduler);
+    set_int(&a, AT_DRIVE_AGAIN, repeated);
     for (uint32_t i = 0; i < n; i++)
         set_int(&a, AT_DRIVE_STEP + (int)i, steps[i]);
     emit(&a, id, partition, "drive");
 }
 
 void ops_unsent(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-                const char *nonce, const char *by, const char *const *tokens, uint32_t n)
+                const char *nonce, const char *scheduler, const char *const *tokens, uint32_t n)
 {
     struct args a = args_new(fx, AT_UNSENT_VALUES + (int)n);
 
     set_str(&a, AT_UNSENT_JOB_ID, job);
     set_str(&a, AT_UNSENT_NONCE, nonce);
-    set_str(&a, AT_UNSENT_BY, by);
+    set_str(&a, AT_UNSENT_BY, scheduler);
     set_int(&a, AT_UNSENT_NUMBER, (int64_t)id);
     for (uint32_t i = 0; i < n; i++)
         set_str(&a, AT_UNSENT_TOKEN + (int)i, tokens[i]);
@@ -338,7 +340,7 @@ void ops_unsent(struct effects *fx, uint64_t id, uint32_t partition, const char 
 }
 
 /* The steps that a command names, from argument @at on. */
-static void set_steps(struct args *a, int at, const struct op_steer *op)
+static void set_steps(struct args *a, int at, const struct ops_steer_args *op)
 {
     for (uint32_t i = 0; i < op->n_steps; i++) {
         char how = op->differences ? op->differences[i] : MIGRATION_OTHER;
@@ -351,7 +353,7 @@ static void set_steps(struct args *a, int at, const struct op_steer *op)
 }
 
 /* Return: the number of arguments before the steps that the command names. */
-static int command_values(const struct op_steer *op)
+static int command_values(const struct ops_steer_args *op)
 {
     if (op->state)
         return AT_RESOLVE_VALUES - 1;
@@ -361,7 +363,7 @@ static int command_values(const struct op_steer *op)
 }
 
 /* Sets the arguments of the command itself, which follow those of every command. */
-static void set_command(struct args *a, const struct op_steer *op)
+static void set_command(struct args *a, const struct ops_steer_args *op)
 {
     int at = AT_STEER_ARGUMENT;
 
@@ -386,7 +388,7 @@ static void set_command(struct args *a, const struct op_steer *op)
     }
 }
 
-void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct op_steer *op)
+void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct ops_steer_args *op)
 {
     struct args a = args_new(fx, AT_STEER_VALUES + command_values(op) + (int)op->n_steps);
 
@@ -396,7 +398,7 @@ void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct
     set_int(&a, AT_STEER_ISSUED_AT, op->issued_at);
     set_int(&a, AT_STEER_IF_SEQ, (int64_t)op->if_seq);
     set_str(&a, AT_STEER_SAID, op->reason);
-    set_str(&a, AT_STEER_BY, op->by);
+    set_str(&a, AT_STEER_BY, op->scheduler);
     set_str(&a, AT_STEER_NONCE, op->nonce);
     set_flag(&a, AT_STEER_REDELIVERED, op->redelivered);
     set_str(&a, AT_STEER_DEFINITION, op->definition);
@@ -413,16 +415,18 @@ static int64_t step_number(struct bytes b)
     return bytes_to_i64(b, &step) ? step : -1;
 }
 
-const char *op_kind_name(char kind)
+const char *ops_record_kind_name(char kind)
 {
     static const struct {
-        enum op_kind kind;
+        enum ops_record_kind kind;
         const char *name;
     } kinds[] = {
-        {OP_ACTIVE, "ACTIVE"},         {OP_DISABLED, "DISABLED"},     {OP_TRANSIENT, "TRANSIENT"},
-        {OP_PERMANENT, "PERMANENT"},   {OP_UNSENDABLE, "UNSENDABLE"}, {OP_DEFERRED, "DEFERRED"},
-        {OP_UNSTARTED, "UNSTARTED"},   {OP_REJECTED, "REJECTED"},     {OP_UNSENT, "UNSENT"},
-        {OP_UNROUTABLE, "UNROUTABLE"}, {OP_REFUSED, "REFUSED"},
+        {OPS_RECORD_ACTIVE, "ACTIVE"},         {OPS_RECORD_DISABLED, "DISABLED"},
+        {OPS_RECORD_TRANSIENT, "TRANSIENT"},   {OPS_RECORD_PERMANENT, "PERMANENT"},
+        {OPS_RECORD_UNSENDABLE, "UNSENDABLE"}, {OPS_RECORD_DEFERRED, "DEFERRED"},
+        {OPS_RECORD_UNSTARTED, "UNSTARTED"},   {OPS_RECORD_REJECTED, "REJECTED"},
+        {OPS_RECORD_UNSENT, "UNSENT"},         {OPS_RECORD_UNROUTABLE, "UNROUTABLE"},
+        {OPS_RECORD_REFUSED, "REFUSED"},
     };
 
     for (size_t i = 0; i < array_size(kinds); i++)
@@ -458,7 +462,7 @@ static bool about_report(const struct bytes *args, int n, int i, struct ops_abou
     if (n < AT_RECORD_VALUES + (i + 1) * AT_REPORT_VALUES)
         return false;
     kind = report[AT_REPORT_KIND];
-    name = kind.len == 1 ? op_kind_name((char)kind.data[0]) : NULL;
+    name = kind.len == 1 ? ops_record_kind_name((char)kind.data[0]) : NULL;
     out->what = name ? bytes_str(name) : BYTES_EMPTY;
     out->job = report[AT_REPORT_JOB_ID];
     out->step = ops_token_step(report[AT_REPORT_TOKEN]);
@@ -718,7 +722,7 @@ static void read_request(struct ops_reader *r, struct ops_request *out)
     out->wait = to_ms(r, words[AT_DISPATCH_WAIT]);
     out->failures = to_u32(r, words[AT_DISPATCH_FAILURES]);
     out->expiries = to_u32(r, words[AT_DISPATCH_EXPIRIES]);
-    out->again = to_flag(words[AT_DISPATCH_AGAIN]);
+    out->sent_before = to_flag(words[AT_DISPATCH_AGAIN]);
     out->forward_turn = to_u32(r, words[AT_DISPATCH_FORWARD]);
     out->last_error = to_flag(words[AT_DISPATCH_HAS_ERROR]) ? get(r) : BYTES_EMPTY;
     out->arguments = to_flag(words[AT_DISPATCH_HAS_ARGUMENTS]) ? get(r) : BYTES_EMPTY;
@@ -761,10 +765,10 @@ int ops_read_transition(struct ops_reader *r, struct effects *fx, struct ops_tra
     split(r, values[AT_TRANSITION_SUMMARY], words, AT_SUMMARY_VALUES);
     out->now = to_ms(r, words[AT_SUMMARY_NOW]);
     out->seq = to_u64(r, words[AT_SUMMARY_SEQ]);
-    out->settled = to_u64(r, words[AT_SUMMARY_SETTLED]);
+    out->ended_seq = to_u64(r, words[AT_SUMMARY_SETTLED]);
     out->more = to_flag(words[AT_SUMMARY_MORE]);
-    out->step_events = bytes_is(words[AT_SUMMARY_STEP_EVENTS], "1");
-    out->steps_heard = bytes_is(words[AT_SUMMARY_STEP_EVENTS], "2");
+    out->publish_step_events = bytes_is(words[AT_SUMMARY_STEP_EVENTS], "1");
+    out->client_has_step_events = bytes_is(words[AT_SUMMARY_STEP_EVENTS], "2");
     out->open = to_u32(r, words[AT_SUMMARY_OPEN]);
     out->steps = to_u32(r, words[AT_SUMMARY_N]);
     out->watermark = to_u64(r, words[AT_SUMMARY_WATERMARK]);
@@ -890,7 +894,8 @@ static int is_found(const struct ops_reader *r)
     return bytes_is(code, "FOUND") ? 0 : -EPROTO;
 }
 
-void ops_inspect_jobs(struct effects *fx, uint64_t id, uint32_t partition, const struct op_list *op)
+void ops_inspect_jobs(struct effects *fx, uint64_t id, uint32_t partition,
+                      const struct ops_list_args *op)
 {
     struct args a = inspect_new(fx, "jobs", AT_INSPECT_JOBS_VALUES + (int)op->n_labels);
 
@@ -1218,7 +1223,7 @@ int ops_read_failure(struct bytes text, struct ops_failure *out)
  */
 
 void ops_settle_owed(struct effects *fx, uint64_t id, uint32_t partition,
-                     const struct op_notification *notifications, int n)
+                     const struct ops_notification_id *notifications, int n)
 {
     struct args a = args_new(fx, AT_NOTIFICATION_VALUES * n);
 
@@ -1231,12 +1236,12 @@ void ops_settle_owed(struct effects *fx, uint64_t id, uint32_t partition,
     emit(&a, id, partition, "settle_owed");
 }
 
-void ops_told(struct effects *fx, uint64_t id, uint32_t partition, const char *cause,
-              enum ops_cause what, const char *nonce)
+void ops_alert_cause(struct effects *fx, uint64_t id, uint32_t partition, const char *cause,
+                     enum ops_cause what, const char *nonce)
 {
     static const char *const words[] = {
         [OPS_CAUSE_ASK] = "ask",
-        [OPS_CAUSE_TOLD] = "told",
+        [OPS_CAUSE_PUBLISHED] = "told",
         [OPS_CAUSE_OVER] = "over",
     };
     struct args a = args_new(fx, AT_TOLD_THERE);
@@ -1247,7 +1252,8 @@ void ops_told(struct effects *fx, uint64_t id, uint32_t partition, const char *c
     emit(&a, id, partition, "told");
 }
 
-void ops_letters(struct effects *fx, uint64_t id, uint32_t partition, uint64_t there, uint64_t own)
+void ops_dead_letters(struct effects *fx, uint64_t id, uint32_t partition, uint64_t there,
+                      uint64_t own)
 {
     struct args a = args_new(fx, AT_TOLD_VALUES);
 
@@ -1259,14 +1265,14 @@ void ops_letters(struct effects *fx, uint64_t id, uint32_t partition, uint64_t t
     emit(&a, id, partition, "told");
 }
 
-bool ops_read_told(struct ops_reader *r)
+bool ops_read_alert_cause(struct ops_reader *r)
 {
     return bytes_is(get(r), "NEWS");
 }
 
-uint64_t ops_read_letters(struct ops_reader *r)
+uint64_t ops_read_dead_letters(struct ops_reader *r)
 {
-    bool news = ops_read_told(r);
+    bool news = ops_read_alert_cause(r);
     uint64_t count = to_u64(r, get(r));
 
     return news ? count : 0;
@@ -1431,7 +1437,7 @@ int ops_read_leading(struct ops_reader *r, struct ops_leading *out)
     return result_of(r);
 }
 
-void ops_look(struct effects *fx)
+void ops_dry_run(struct effects *fx)
 {
     struct effect *e = &fx->items[fx->n - 1];
     struct args a = args_new(fx, AT_LOOK_VALUES + e->store.n);
@@ -1444,13 +1450,13 @@ void ops_look(struct effects *fx)
 }
 
 void ops_expire(struct effects *fx, uint64_t id, uint32_t partition, uint32_t skip, uint32_t limit,
-                uint32_t hold, const struct op_clock *clock)
+                uint32_t lease_factor, const struct ops_clock *clock)
 {
     struct args a = args_new(fx, AT_EXPIRE_VALUES);
 
     set_int(&a, AT_EXPIRE_SKIP, skip);
     set_int(&a, AT_EXPIRE_LIMIT, limit);
-    set_int(&a, AT_EXPIRE_HOLD, hold);
+    set_int(&a, AT_EXPIRE_HOLD, lease_factor);
     set_int(&a, AT_EXPIRE_LATEST, clock->latest);
     set_int(&a, AT_EXPIRE_SINCE, clock->since);
     set_int(&a, AT_EXPIRE_JUMP, clock->jump);

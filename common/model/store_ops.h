@@ -76,14 +76,14 @@ bool ops_define(struct effects *fx, uint64_t id, uint32_t partition, const struc
 
 /* ---- submit, record, drive, unsent, steer: answered by a transition ---- */
 
-struct op_submit {
+struct ops_submit_args {
     const char *job;
     const char *digest;     /* of the content of the Submit */
     const char *definition; /* digest of the definition that the Submit carries, or "" */
     const char *workflow;   /* "name" or "name@version", or "" */
     bool redelivered;       /* the answer contains again the requests that are in flight */
     const char *nonce;      /* the tokens of this call are made of it */
-    const char *by;         /* the scheduler that calls */
+    const char *scheduler;  /* the name of the one that calls */
     bool active;            /* desired state: ACTIVE, else DISABLED */
     int64_t start_at;       /* Unix ms; 0 for at once */
     int64_t complete_by;    /* Unix ms; 0 for no deadline */
@@ -111,28 +111,32 @@ struct op_submit {
 void ops_label(struct buf *out, const char *name, const char *value);
 
 /* The answer is for ops_read_transition(): CREATED or ALREADY, or why the Submit is refused. */
-void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struct op_submit *op);
+void ops_submit(struct effects *fx, uint64_t id, uint32_t partition,
+                const struct ops_submit_args *op);
 
 /* What a report to `record` says of a dispatch. */
-enum op_kind {
-    OP_ACTIVE = 'A',     /* reply: the step is ACTIVE */
-    OP_DISABLED = 'D',   /* reply: the step is DISABLED */
-    OP_TRANSIENT = 'T',  /* reply: a failure that may pass */
-    OP_PERMANENT = 'P',  /* reply: a permanent failure */
-    OP_UNSENDABLE = 'L', /* a permanent failure: the request is too large, so no agent had it */
-    OP_DEFERRED = 'F',   /* reply: DEFER */
-    OP_UNSTARTED = 'N',  /* the request came back: no agent took it within `wait` */
-    OP_REJECTED = 'J',   /* an agent rejected the request, or a limit of its queue removed it */
-    OP_UNSENT = 'S',     /* the request was not sent in time: as OP_UNSTARTED, but no alert */
-    OP_UNROUTABLE = 'X', /* no queue took the request */
-    OP_REFUSED = 'K',    /* the broker refused it, or no queue took it when it was sent once more */
+enum ops_record_kind {
+    OPS_RECORD_ACTIVE = 'A',     /* reply: the step is ACTIVE */
+    OPS_RECORD_DISABLED = 'D',   /* reply: the step is DISABLED */
+    OPS_RECORD_TRANSIENT = 'T',  /* reply: a failure that may pass */
+    OPS_RECORD_PERMANENT = 'P',  /* reply: a permanent failure */
+    OPS_RECORD_UNSENDABLE = 'L', /* a permanent failure: the request is too large, so no agent had
+                                    it */
+    OPS_RECORD_DEFERRED = 'F',   /* reply: DEFER */
+    OPS_RECORD_UNSTARTED = 'N',  /* the request came back: no agent took it within `wait` */
+    OPS_RECORD_REJECTED = 'J',   /* an agent rejected the request, or a limit of its queue removed
+                                    it */
+    OPS_RECORD_UNSENT = 'S',     /* the request was not sent in time: as UNSTARTED, but no alert */
+    OPS_RECORD_UNROUTABLE = 'X', /* no queue took the request */
+    OPS_RECORD_REFUSED = 'K',    /* the broker refused it, or no queue took it when it was sent once
+                                    more */
 };
 
 /* Return: "ACTIVE" and so on; NULL if there is no such kind. */
-const char *op_kind_name(char kind);
+const char *ops_record_kind_name(char kind);
 
-struct op_record {
-    enum op_kind kind;
+struct ops_record_args {
+    enum ops_record_kind kind;
     const char *job;
     const char *token;
     bool redelivered; /* the answer contains again the requests that followed */
@@ -148,33 +152,34 @@ struct op_record {
     bool no_effect;    /* it is proven that no run under this key has taken or will take effect */
 };
 
-/* @by: the scheduler that calls. @records: all of jobs of @partition. The answer has one transition
- * for each of them, in the same order. */
-void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char *by,
-                const struct op_record *const *records, int n);
+/* @scheduler: the name of the one that calls. @records: all of jobs of @partition. The answer has
+ * one transition for each of them, in the same order. */
+void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char *scheduler,
+                const struct ops_record_args *const *records, int n);
 
-/* Drives a job on. @again: the same call may have been made before, so the answer contains again
+/* Drives a job on. @repeated: the same call may have been made before, so the answer contains again
  * the requests of the named steps that are in flight. @steps: those that expire has named. */
 void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-               const char *nonce, const char *by, bool again, const uint32_t *steps, uint32_t n);
+               const char *nonce, const char *scheduler, bool repeated, const uint32_t *steps,
+               uint32_t n);
 
 /* Asks whether requests that have waited in the scheduler and were never sent are still wanted; the
  * scheduler then sends those that are in the answer. @id: greater than that of any earlier call of
  * this process, because the store recognises by it a call that is carried out late. @tokens: at
  * most OPS_BUDGET. */
 void ops_unsent(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-                const char *nonce, const char *by, const char *const *tokens, uint32_t n);
+                const char *nonce, const char *scheduler, const char *const *tokens, uint32_t n);
 
-struct op_steer {
+struct ops_steer_args {
     const char *job;
     /* enable disable cancel kill pause resume acknowledge retry change resolve migrate */
     const char *command;
     const char *command_id;
     int64_t issued_at;
     uint64_t if_seq;
-    const char *reason; /* who gives the command, one word, and why: "me@here too slow" */
-    const char *by;     /* the scheduler that calls */
-    const char *nonce;  /* the tokens of this call are made of it */
+    const char *reason;    /* who gives the command, one word, and why: "me@here too slow" */
+    const char *scheduler; /* the name of the one that calls */
+    const char *nonce;     /* the tokens of this call are made of it */
     /* The answer contains again the requests that this command caused and that are in flight. */
     bool redelivered;
     const char *definition; /* digest of the definition that the step numbers are of; "" if the
@@ -193,7 +198,8 @@ struct op_steer {
 };
 
 /* Carries out a command. The answer is for ops_read_transition(), then ops_read_refusal(). */
-void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct op_steer *op);
+void ops_steer(struct effects *fx, uint64_t id, uint32_t partition,
+               const struct ops_steer_args *op);
 
 /* A dispatch to publish. */
 struct ops_request {
@@ -207,7 +213,7 @@ struct ops_request {
     int64_t wait;         /* ms that the request may stand in its queue */
     uint32_t failures;
     uint32_t expiries;
-    bool again;              /* it was sent before: an agent may have begun it */
+    bool sent_before;        /* it was sent before: an agent may have begun it */
     uint32_t forward_turn;   /* the turn of the forward action that an undo takes back */
     struct bytes last_error; /* encoded Error */
     struct bytes arguments;  /* that a person has given; empty for those of the definition */
@@ -229,14 +235,14 @@ struct ops_alert {
 
 struct ops_transition {
     enum ops_code code;
-    struct bytes definition; /* digest; empty if there is no such job */
-    int64_t now;             /* the clock of the store, Unix ms */
-    uint64_t seq;            /* of the last history entry of the job */
-    uint64_t settled;        /* seq of the notification, if this call has ended a turn; else 0 */
-    bool more;               /* the budget is used up: drive when these requests are confirmed */
-    bool step_events;        /* publish an event for each request on drover.events */
-    bool steps_heard;        /* ops_step_events() has events for the client */
-    uint32_t open;           /* steps that are not where the job wants them */
+    struct bytes definition;  /* digest; empty if there is no such job */
+    int64_t now;              /* the clock of the store, Unix ms */
+    uint64_t seq;             /* of the last history entry of the job */
+    uint64_t ended_seq;       /* seq of the notification, if this call has ended a turn; else 0 */
+    bool more;                /* the budget is used up: drive when these requests are confirmed */
+    bool publish_step_events; /* publish an event for each request on drover.events */
+    bool client_has_step_events; /* ops_step_events() may have events for the client */
+    uint32_t open;               /* steps that are not where the job wants them */
     uint32_t steps;
     uint64_t watermark; /* of the partition, if this call has moved it; else 0 */
     struct ops_alert *alerts;
@@ -355,7 +361,7 @@ struct ops_job {
 
 /* A query for jobs that were created at `before` and have an id below `before_id`, or that were
  * created earlier; newest first. */
-struct op_list {
+struct ops_list_args {
     int64_t before; /* Unix ms; INT64_MAX for any time */
     const char *before_id;
     int64_t since;        /* Unix ms: no jobs that were created earlier */
@@ -371,7 +377,7 @@ struct op_list {
 };
 
 void ops_inspect_jobs(struct effects *fx, uint64_t id, uint32_t partition,
-                      const struct op_list *op);
+                      const struct ops_list_args *op);
 
 struct ops_listed {
     struct bytes id;
@@ -478,36 +484,38 @@ int ops_read_attention(struct bytes text, struct ops_attention *out);
 
 /* ---- notifications, alert causes, dead letters ---- */
 
-struct op_notification {
+struct ops_notification_id {
     const char *job;
     uint64_t seq;
 };
 
 /* Deletes notifications from the outbox, after the broker has confirmed their events. */
 void ops_settle_owed(struct effects *fx, uint64_t id, uint32_t partition,
-                     const struct op_notification *notifications, int n);
+                     const struct ops_notification_id *notifications, int n);
 
 /* What a scheduler says to the store about an alert cause. */
 enum ops_cause {
-    OPS_CAUSE_ASK,  /* asks whether the cause is new; if so, it must publish an alert in a minute */
-    OPS_CAUSE_TOLD, /* the broker has confirmed the alert */
-    OPS_CAUSE_OVER, /* the cause has ended: the next alert is new again */
+    OPS_CAUSE_ASK,       /* asks whether the cause is new; if so, the scheduler must publish an
+                            alert in a minute */
+    OPS_CAUSE_PUBLISHED, /* the broker has confirmed the alert */
+    OPS_CAUSE_OVER,      /* the cause has ended: the next alert is new again */
 };
 
 /* @nonce: of the operation that asks, so that it may repeat the call and get the same answer. */
-void ops_told(struct effects *fx, uint64_t id, uint32_t partition, const char *cause,
-              enum ops_cause what, const char *nonce);
+void ops_alert_cause(struct effects *fx, uint64_t id, uint32_t partition, const char *cause,
+                     enum ops_cause what, const char *nonce);
 
 /* Reports that drover.dead has @there messages, and that the scheduler which calls has put @own
  * into it since its last such call. */
-void ops_letters(struct effects *fx, uint64_t id, uint32_t partition, uint64_t there, uint64_t own);
+void ops_dead_letters(struct effects *fx, uint64_t id, uint32_t partition, uint64_t there,
+                      uint64_t own);
 
 /* Return: whether the cause is new, so that the caller must publish the alert. */
-bool ops_read_told(struct ops_reader *r);
+bool ops_read_alert_cause(struct ops_reader *r);
 
 /* Return: the number of dead letters that no scheduler has put there and no alert has reported; the
  * caller must publish an alert about them. */
-uint64_t ops_read_letters(struct ops_reader *r);
+uint64_t ops_read_dead_letters(struct ops_reader *r);
 
 /* ---- suspects ---- */
 
@@ -619,7 +627,7 @@ int ops_read_leading(struct ops_reader *r, struct ops_leading *out);
 
 /* What a supervisor knows of the store's clock, in the time of the store (Unix ms); 0 if unknown.
  */
-struct op_clock {
+struct ops_clock {
     int64_t latest; /* the clock can show at most this now; if it shows more it has jumped, and
                        expire checks no job */
     int64_t since;  /* since when the supervisor has watched the clock */
@@ -630,15 +638,15 @@ struct op_clock {
 
 /* Turns the last call in @fx, an expire, sweep or forget, into a dry run: the answer is the same,
  * and nothing is changed. */
-void ops_look(struct effects *fx);
+void ops_dry_run(struct effects *fx);
 
-/* @skip:  entries at the heads of the indexes `due` and `owed` to pass over; a dry run needs it
- *         because what it has checked stays there. Otherwise 0
- * @limit: entries of each index to check
- * @hold:  expire treats a lease as over only when this many times its length have passed since its
- *         end; usually 0 */
+/* @skip:         entries at the heads of the indexes `due` and `owed` to pass over; a dry run needs
+ *                it because what it has checked stays there. Otherwise 0
+ * @limit:        entries of each index to check
+ * @lease_factor: expire treats a lease as over only when this many times its length have passed
+ *                since its end; usually 0 */
 void ops_expire(struct effects *fx, uint64_t id, uint32_t partition, uint32_t skip, uint32_t limit,
-                uint32_t hold, const struct op_clock *clock);
+                uint32_t lease_factor, const struct ops_clock *clock);
 
 struct ops_due {
     struct bytes job;
@@ -648,7 +656,6 @@ struct ops_due {
 };
 
 /* A notification in the outbox. */
-
 struct ops_owed {
     struct bytes job;
     uint64_t seq;

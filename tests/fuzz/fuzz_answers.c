@@ -246,7 +246,7 @@ static void read_rest(struct ops_reader *r, struct effects *fx)
     at = first, ops_read_renewed(&at, &renewed);
     at = first, ops_read_leading(&at, &leading);
     at = first, ops_read_forgotten(&at, &forgotten);
-    at = first, ops_read_told(&at);
+    at = first, ops_read_alert_cause(&at);
     at = first, ops_read_suspect(&at);
     at = first;
     if (ops_read_swept(&at, &swept) == 0)

@@ -597,8 +597,8 @@ RULES = {
         ),
         "a request that is too large to be sent counts as a permanent failure": (
             "scheduler/request.c",
-            "OP_UNSENDABLE, t->op.job, m.token",
-            "OP_PERMANENT, t->op.job, m.token",
+            "OPS_RECORD_UNSENDABLE, t->op.job, m.token",
+            "OPS_RECORD_PERMANENT, t->op.job, m.token",
             "tests/integration/test_bad_input.py BadInput.test_request_too_large",
         ),
         "a non_retryable class is tried again": (
@@ -929,8 +929,8 @@ RULES = {
     "A request that an agent rejects is not one whose wait is over": {
         "a rejected request counts as one that no agent took": (
             "scheduler/on_expired.c",
-            "strcmp(d->died_of, \"expired\") == 0 ? OP_UNSTARTED",
-            "true ? OP_UNSTARTED",
+            "strcmp(d->died_of, \"expired\") == 0 ? OPS_RECORD_UNSTARTED",
+            "true ? OPS_RECORD_UNSTARTED",
             "tests/integration/test_behaviours.py Behaviours.test_rejected_request",
         ),
         "a rejected request is sent again at once": (
@@ -1130,7 +1130,7 @@ RULES = {
         ),
         "earlier submitters get the event with each try": (
             "scheduler/notification.c",
-            "op->returned ? OPS_CAUSE_TOLD : OPS_CAUSE_OVER",
+            "op->returned ? OPS_CAUSE_PUBLISHED : OPS_CAUSE_OVER",
             "OPS_CAUSE_OVER",
             f"{NOTIFICATIONS} test_last_submitter_is_gone",
         ),
@@ -3066,7 +3066,7 @@ RULES = {
         ),
         "a dry run changes the store": (
             "supervisor/supervisor.c",
-            "    if (s->config.dry_run)\n        ops_look(s->out);\n",
+            "    if (s->config.dry_run)\n        ops_dry_run(s->out);\n",
             "",
             "tests/integration/test_supervisors.py Supervisors.test_once",
         ),
@@ -3645,14 +3645,14 @@ RULES = {
         ),
         "a permanent failure is recorded as transient": (
             "scheduler/on_replies.c",
-            "            return OP_PERMANENT;\n        case",
-            "            return OP_TRANSIENT;\n        case",
+            "            return OPS_RECORD_PERMANENT;\n        case",
+            "            return OPS_RECORD_TRANSIENT;\n        case",
             "tests/integration/test_jobs.py Jobs.test_failures",
         ),
         "a deferral is recorded as a failure": (
             "scheduler/on_replies.c",
-            "            return OP_DEFERRED;\n",
-            "            return OP_TRANSIENT;\n",
+            "            return OPS_RECORD_DEFERRED;\n",
+            "            return OPS_RECORD_TRANSIENT;\n",
             "tests/integration/test_turns.py Turns.test_failures_and_expiries_apart",
         ),
         "a result may have any size": (
@@ -4636,7 +4636,7 @@ RULES = {
         ),
         "step events are sent although the client did not ask": (
             "scheduler/step_events.c",
-            "    if (!transition->step_events || transition->n_requests == 0)\n",
+            "    if (!transition->publish_step_events || transition->n_requests == 0)\n",
             "    if (transition->n_requests == 0)\n",
             "tests/integration/test_jobs.py Jobs.test_events",
         ),

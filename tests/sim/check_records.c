@@ -174,12 +174,12 @@ static void note_lease(struct checker *c, const struct job *job, uint32_t i, int
 {
     struct token *token = job->steps[i].flying;
 
-    token->wait_until = till - check_terms_of(job, i)->lock_ms;
+    token->wait_until = until - check_terms_of(job, i)->lock_ms;
     if (!c->again && token->wait_ends == 0)
         token->wait_ends = c->t->now + token->wait_until - c->store_now;
     if (!c->again && token->until != until && check_terms_of(job, i)->heartbeat_ms == 0 &&
         job->w->n_steps < BIG)
-        token->ends = c->t->now + till - c->store_now;
+        token->ends = c->t->now + until - c->store_now;
     if (token->given_ends == 0)
         token->given_ends = token->ends;
     token->until = until;

@@ -47,10 +47,10 @@ uint32_t grid_of_call(const char *function, const struct bytes *args, int n)
 /* Whether the answer says that a job has settled, or that this call has dispatched steps. */
 static bool advances(const struct ops_transition *transition)
 {
-    bool new = transition->settled > 0;
+    bool new = transition->ended_seq > 0;
 
     for (uint32_t i = 0; i < transition->n_requests; i++)
-        new |= !transition->requests[i].again;
+        new |= !transition->requests[i].sent_before;
     return transition->code == OPS_RECORDED && new;
 }
 

@@ -98,7 +98,7 @@ static void scan(struct alone *w)
     for (uint32_t p = 0; p < 2; p++) {
         const struct effect *e;
 
-        ops_expire(&fx, 1, p, 0, 100, 0, &(struct op_clock){0});
+        ops_expire(&fx, 1, p, 0, 100, 0, &(struct ops_clock){0});
         e = &fx.items[fx.n - 1];
         simstore_call(w->store, ALONE_EPOCH + w->now, false, p, "expire", e->store.args, e->store.n,
                       &answer);

@@ -295,14 +295,14 @@ static void random_submit(struct both *b)
     bool by_name = timeline_chance(&b->t, 300000) && *b->workflows[i]->name;
     char nonce[NONCE_LEN + 1];
     const char *job = any_job(b);
-    const struct op_submit op = {
+    const struct ops_submit_args op = {
         .job = job,
         .digest = timeline_chance(&b->t, 50000) ? "other" : "same",
         .definition = by_name ? "" : b->workflows[i]->digest,
         .workflow = by_name ? b->workflows[i]->name : "",
         .redelivered = timeline_chance(&b->t, 300000),
         .nonce = new_nonce(b, nonce),
-        .by = "scheduler",
+        .scheduler = "scheduler",
         .active = !timeline_chance(&b->t, 50000),
         .start_at = timeline_chance(&b->t, 200000) ? b->clock + 500 : 0,
         .reply_to = "inbox",
@@ -322,15 +322,15 @@ static void random_submit(struct both *b)
 static void random_record(struct both *b)
 {
     static const char kinds[] = "AAAAADTTPFNX";
-    struct op_record op = {
+    struct ops_record_args op = {
         .result = bytes_str("result"), .error = bytes_str("error"), .class = "broken"};
-    const struct op_record *list[] = {&op};
+    const struct ops_record_args *list[] = {&op};
     uint32_t at =
         b->n_tokens ? (uint32_t)timeline_between(&b->t, 0, TOKENS_MAX - 1) % b->n_tokens : 0;
 
     if (!b->n_tokens)
         return;
-    op.kind = (enum op_kind)kinds[timeline_between(&b->t, 0, sizeof(kinds) - 2)];
+    op.kind = (enum ops_record_kind)kinds[timeline_between(&b->t, 0, sizeof(kinds) - 2)];
     op.job = b->tokens[at].job;
     op.token = b->tokens[at].token;
     op.redelivered = timeline_chance(&b->t, 300000);
@@ -363,17 +363,17 @@ static void random_steer(struct both *b)
     static const char *const ids[] = {"", "", "c1", "c2", "c 3"};
     char nonce[NONCE_LEN + 1];
     uint32_t step = (uint32_t)timeline_between(&b->t, 0, 1);
-    struct op_steer op = {.job = any_job(b),
-                          .command = one_of(b, commands, array_size(commands)),
-                          .command_id = one_of(b, ids, array_size(ids)),
-                          .issued_at = timeline_chance(&b->t, 500000) ? b->clock : 0,
-                          .if_seq = timeline_chance(&b->t, 900000) ? 0 : 7,
-                          .reason = "why not",
-                          .by = "scheduler",
-                          .nonce = new_nonce(b, nonce),
-                          .definition = timeline_chance(&b->t, 950000) ? "" : "another",
-                          .owner = any_owner(b),
-                          .steps = &step};
+    struct ops_steer_args op = {.job = any_job(b),
+                                .command = one_of(b, commands, array_size(commands)),
+                                .command_id = one_of(b, ids, array_size(ids)),
+                                .issued_at = timeline_chance(&b->t, 500000) ? b->clock : 0,
+                                .if_seq = timeline_chance(&b->t, 900000) ? 0 : 7,
+                                .reason = "why not",
+                                .scheduler = "scheduler",
+                                .nonce = new_nonce(b, nonce),
+                                .definition = timeline_chance(&b->t, 950000) ? "" : "another",
+                                .owner = any_owner(b),
+                                .steps = &step};
 
     if (!timeline_chance(&b->t, 300000))
         return;
@@ -418,7 +418,7 @@ static void random_list(struct both *b)
     static const char *const phases[] = {"", "", "PENDING", "PROCESSING", "PROCESSED", "ERROR"};
     static const char *const needs[] = {"", "", "any", "parked", "deadline", "ended"};
     const char *label = "site", *value = "a=b";
-    const struct op_list op = {
+    const struct ops_list_args op = {
         .before = timeline_chance(&b->t, 500000) ? INT64_MAX : b->clock - 500,
         .before_id = timeline_chance(&b->t, 500000) ? "" : any_job(b),
         .since = timeline_chance(&b->t, 500000) ? 0 : b->clock - 2000,
@@ -441,9 +441,9 @@ static void random_list(struct both *b)
     ops_inspect_history(&b->t.arena, 0, 0, any_job(b), (uint64_t)timeline_between(&b->t, 0, 20), 10,
                         any_owner(b));
     call_both(b, NULL);
-    ops_told(&b->t.arena, 0, 0, "NO_AGENT a",
-             (enum ops_cause)timeline_between(&b->t, OPS_CAUSE_ASK, OPS_CAUSE_OVER),
-             timeline_chance(&b->t, 500000) ? "0a" : "0b");
+    ops_alert_cause(&b->t.arena, 0, 0, "NO_AGENT a",
+                    (enum ops_cause)timeline_between(&b->t, OPS_CAUSE_ASK, OPS_CAUSE_OVER),
+                    timeline_chance(&b->t, 500000) ? "0a" : "0b");
     call_both(b, NULL);
 }
 
@@ -465,7 +465,7 @@ static void random_upkeep(struct both *b)
         break;
     default:
         ops_expire(&b->t.arena, 0, 0, 0, 10, (uint32_t)timeline_between(&b->t, 0, 5) / 5,
-                   &(struct op_clock){.jump = 5000, .after = b->clock - 90, .at = b->clock - 50});
+                   &(struct ops_clock){.jump = 5000, .after = b->clock - 90, .at = b->clock - 50});
         break;
     }
     call_both(b, NULL);

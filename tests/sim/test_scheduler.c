@@ -180,7 +180,8 @@ static void expire(struct pair *w, const char *id)
     struct store_answer answer;
     const struct effect *e;
 
-    ops_expire(&fx, 0, id_partition(id, PAIR_PARTITIONS), 0, 10, 0, &(struct op_clock){.since = 1});
+    ops_expire(&fx, 0, id_partition(id, PAIR_PARTITIONS), 0, 10, 0,
+               &(struct ops_clock){.since = 1});
     e = &fx.items[0];
     simstore_call(w->store, PAIR_EPOCH + w->now, w->full, e->store.partition, e->store.function,
                   e->store.args, e->store.n, &answer);
@@ -315,7 +316,7 @@ static void say(struct pair *w, int actor, enum ops_cause what)
     struct effects out = {0};
     struct store_answer answer;
 
-    ops_told(&out, 1, 0, effects_printf(&out, "NO_AGENT a%d", actor), what, "0a");
+    ops_alert_cause(&out, 1, 0, effects_printf(&out, "NO_AGENT a%d", actor), what, "0a");
     simstore_call(w->store, PAIR_EPOCH + w->now, false, 0, "told", out.items[0].store.args,
                   out.items[0].store.n, &answer);
     effects_deinit(&out);
@@ -341,7 +342,7 @@ static void test_causes_are_forgotten(void **state)
 
     for (int i = 0; i < 100; i++) {
         say(w, i, OPS_CAUSE_ASK);
-        say(w, i, OPS_CAUSE_TOLD);
+        say(w, i, OPS_CAUSE_PUBLISHED);
     }
     assert_int_equal(causes(w), 100);
     pair_pass(w, 119 * MINUTE);

@@ -248,19 +248,19 @@ static void submit_workflow(struct world *w, const char *id, const Drover__V1__W
         ask_store(w, &fx);
     }
     ops_submit(&fx, 0, partition,
-               &(struct op_submit){.job = id,
-                                   .digest = "d",
-                                   .definition = workflow->digest,
-                                   .workflow = "",
-                                   .nonce = "0123456789abcdef",
-                                   .by = "test",
-                                   .active = true,
-                                   .start_at = start_at,
-                                   .complete_by = complete_by,
-                                   .reply_to = "",
-                                   .correlation = "",
-                                   .traceparent = "",
-                                   .submitter = ""});
+               &(struct ops_submit_args){.job = id,
+                                         .digest = "d",
+                                         .definition = workflow->digest,
+                                         .workflow = "",
+                                         .nonce = "0123456789abcdef",
+                                         .scheduler = "test",
+                                         .active = true,
+                                         .start_at = start_at,
+                                         .complete_by = complete_by,
+                                         .reply_to = "",
+                                         .correlation = "",
+                                         .traceparent = "",
+                                         .submitter = ""});
     ask_store(w, &fx);
     effects_deinit(&fx);
     workflow_unref(workflow);
@@ -615,13 +615,13 @@ static void kill_job(struct world *w, const char *id)
     struct effects fx = {0};
 
     ops_steer(&fx, 0, id_partition(id, PARTITIONS),
-              &(struct op_steer){.job = id,
-                                 .command = "kill",
-                                 .command_id = "c",
-                                 .reason = "- test",
-                                 .by = "test",
-                                 .nonce = "0123456789abcdef",
-                                 .definition = ""});
+              &(struct ops_steer_args){.job = id,
+                                       .command = "kill",
+                                       .command_id = "c",
+                                       .reason = "- test",
+                                       .scheduler = "test",
+                                       .nonce = "0123456789abcdef",
+                                       .definition = ""});
     ask_store(w, &fx);
     effects_deinit(&fx);
 }
@@ -630,7 +630,8 @@ static void settle(struct world *w, const char *id, uint64_t seq)
 {
     struct effects fx = {0};
 
-    ops_settle_owed(&fx, 0, id_partition(id, PARTITIONS), &(struct op_notification){id, seq}, 1);
+    ops_settle_owed(&fx, 0, id_partition(id, PARTITIONS), &(struct ops_notification_id){id, seq},
+                    1);
     ask_store(w, &fx);
     effects_deinit(&fx);
 }

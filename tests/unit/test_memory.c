@@ -588,14 +588,15 @@ static int do_effects(const void *input, struct result *out)
 
 static int do_calls(const void *input, struct result *out)
 {
-    const struct op_record record = {.kind = OP_ACTIVE, .job = "j", .token = "1.2", .class = ""};
-    const struct op_record *const records[] = {&record};
-    struct op_submit submit = {.job = "j", .digest = "", .definition = "", .workflow = "w"};
+    const struct ops_record_args record = {
+        .kind = OPS_RECORD_ACTIVE, .job = "j", .token = "1.2", .class = ""};
+    const struct ops_record_args *const records[] = {&record};
+    struct ops_submit_args submit = {.job = "j", .digest = "", .definition = "", .workflow = "w"};
     struct effects fx = {0};
     struct buf index = {0};
 
     ops_label(&index, "a", "b");
-    submit.nonce = submit.by = submit.reply_to = submit.correlation = "";
+    submit.nonce = submit.scheduler = submit.reply_to = submit.correlation = "";
     submit.traceparent = submit.submitter = "";
     submit.index = buf_or_abort(&index);
     ops_submit(&fx, 1, 0, &submit);
@@ -620,16 +621,16 @@ static void call_drive(struct effects *fx, uint64_t id, const struct workflow *w
 static void call_steer(struct effects *fx, uint64_t id, const struct workflow *w)
 {
     ops_steer(fx, id, 0,
-              &(struct op_steer){.job = "j",
-                                 .command = "migrate",
-                                 .command_id = "c",
-                                 .reason = "me",
-                                 .by = "s",
-                                 .nonce = "f",
-                                 .definition = w->digest,
-                                 .steps = (const uint32_t[]){1},
-                                 .n_steps = 1,
-                                 .to = w});
+              &(struct ops_steer_args){.job = "j",
+                                       .command = "migrate",
+                                       .command_id = "c",
+                                       .reason = "me",
+                                       .scheduler = "s",
+                                       .nonce = "f",
+                                       .definition = w->digest,
+                                       .steps = (const uint32_t[]){1},
+                                       .n_steps = 1,
+                                       .to = w});
 }
 
 static void call_inspect(struct effects *fx, uint64_t id, const struct workflow *w)
@@ -641,22 +642,22 @@ static void call_inspect(struct effects *fx, uint64_t id, const struct workflow 
     ops_inspect_history(fx, id, 0, "j", 1, 5, NULL);
     ops_inspect_notification(fx, id, 0, "j", 7, 1000, (const uint32_t[]){0, 1}, 2);
     ops_inspect_jobs(fx, id, 0,
-                     &(struct op_list){.before = INT64_MAX,
-                                       .before_id = "",
-                                       .phase = "",
-                                       .workflow = "w",
-                                       .needs = "any",
-                                       .class = "BAD",
-                                       .actor = "x",
-                                       .labels = (const char *const[]){"a"},
-                                       .values = (const char *const[]){"b"},
-                                       .n_labels = 1});
+                     &(struct ops_list_args){.before = INT64_MAX,
+                                             .before_id = "",
+                                             .phase = "",
+                                             .workflow = "w",
+                                             .needs = "any",
+                                             .class = "BAD",
+                                             .actor = "x",
+                                             .labels = (const char *const[]){"a"},
+                                             .values = (const char *const[]){"b"},
+                                             .n_labels = 1});
 }
 
 static void call_alerts(struct effects *fx, uint64_t id, const struct workflow *w)
 {
-    ops_settle_owed(fx, id, 0, (const struct op_notification[]){{"j", 7}, {"k", 8}}, 2);
-    ops_told(fx, id, 0, "NO_AGENT x", OPS_CAUSE_ASK, "f");
+    ops_settle_owed(fx, id, 0, (const struct ops_notification_id[]){{"j", 7}, {"k", 8}}, 2);
+    ops_alert_cause(fx, id, 0, "NO_AGENT x", OPS_CAUSE_ASK, "f");
     ops_suspect(fx, id, 0, "digest", "incarnation", OPS_SUSPECT_BEGIN);
     ops_watermark(fx, id, 0, "run", "f", (const char *const[]){"j", "k"}, 2);
 }
@@ -665,12 +666,12 @@ static void call_supervise(struct effects *fx, uint64_t id, const struct workflo
 {
     ops_renew(fx, id, 0, "j", "1.2", 0.5, "me", "half way", 0, "");
     ops_lead(fx, id, 0, "s", 5000);
-    ops_expire(fx, id, 0, 0, 10, 0, &(struct op_clock){.latest = 5});
-    ops_look(fx);
+    ops_expire(fx, id, 0, 0, 10, 0, &(struct ops_clock){.latest = 5});
+    ops_dry_run(fx);
     ops_forget(fx, id, 0, 1000, 10);
-    ops_look(fx);
+    ops_dry_run(fx);
     ops_sweep(fx, id, 0, "cursor");
-    ops_look(fx);
+    ops_dry_run(fx);
 }
 
 struct calls {

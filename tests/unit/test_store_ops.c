@@ -170,8 +170,8 @@ static void test_transition(void **state)
     assert_int_equal(d.code, OPS_DRIVEN);
     assert_int_equal(d.now, 1);
     assert_int_equal(d.seq, 2);
-    assert_int_equal(d.settled, 3);
-    assert_true(d.more && !d.step_events);
+    assert_int_equal(d.ended_seq, 3);
+    assert_true(d.more && !d.publish_step_events);
     assert_int_equal(d.open, 4);
     assert_int_equal(d.steps, 5);
     assert_int_equal(d.watermark, 6);
@@ -179,7 +179,7 @@ static void test_transition(void **state)
     assert_true(d.alerts[0].step == 2 && d.alerts[0].back && d.alerts[0].seq == 12);
     assert_true(bytes_is(d.alerts[0].reason, "PARKED"));
     assert_int_equal(d.n_requests, 2);
-    assert_true(d.requests[0].active && d.requests[0].current == 'D' && d.requests[0].again);
+    assert_true(d.requests[0].active && d.requests[0].current == 'D' && d.requests[0].sent_before);
     assert_true(bytes_is(d.requests[0].token, "0.abc"));
     assert_int_equal(d.requests[0].locked_until, 1700000060000);
     assert_int_equal(d.requests[0].forward_turn, 5);

@@ -104,17 +104,17 @@ static void trace_all(struct effects *fx, const struct store_answer *answer)
 
 static void record(struct effects *fx, const char *kinds)
 {
-    struct op_record records[16] = {0};
-    const struct op_record *all[16];
+    struct ops_record_args records[16] = {0};
+    const struct ops_record_args *all[16];
     int n = (int)strlen(kinds);
 
     for (int i = 0; i < n; i++) {
-        records[i] = (struct op_record){.kind = (enum op_kind)kinds[i],
-                                        .job = "j",
-                                        .token = i == 0 ? "odd" : "12.0123456789abcdef",
-                                        .result = bytes_str(SECRET),
-                                        .error = bytes_str(SECRET),
-                                        .class = SECRET};
+        records[i] = (struct ops_record_args){.kind = (enum ops_record_kind)kinds[i],
+                                              .job = "j",
+                                              .token = i == 0 ? "odd" : "12.0123456789abcdef",
+                                              .result = bytes_str(SECRET),
+                                              .error = bytes_str(SECRET),
+                                              .class = SECRET};
         all[i] = &records[i];
     }
     ops_record(fx, 1, 0, "me", all, n);
@@ -144,24 +144,24 @@ static void test_calls(void **state)
 {
     const struct bytes word = bytes_str("DONE");
     const struct store_answer done = {.items = &word, .n = 1};
-    const struct op_notification notifications[] = {{"j", 4}, {"k", 5}};
+    const struct ops_notification_id notifications[] = {{"j", 4}, {"k", 5}};
     struct effects fx = {0};
 
     (void)state;
     ops_steer(&fx, 1, 0,
-              &(struct op_steer){.job = "j",
-                                 .command = "cancel",
-                                 .command_id = "c",
-                                 .reason = SECRET,
-                                 .by = "me",
-                                 .nonce = "",
-                                 .definition = "",
-                                 .payload = bytes_str(SECRET)});
+              &(struct ops_steer_args){.job = "j",
+                                       .command = "cancel",
+                                       .command_id = "c",
+                                       .reason = SECRET,
+                                       .scheduler = "me",
+                                       .nonce = "",
+                                       .definition = "",
+                                       .payload = bytes_str(SECRET)});
     ops_drive(&fx, 1, 0, "j", "", "me", false, NULL, 0);
     ops_renew(&fx, 1, 0, "j", "1.2", 0.5, "me", SECRET, 0, "");
     ops_inspect_definition(&fx, 1, 0, "digest");
     ops_inspect_history(&fx, 1, 0, "j", 1, 10, NULL);
-    ops_told(&fx, 1, 0, "NO_AGENT a0", OPS_CAUSE_OVER, "");
+    ops_alert_cause(&fx, 1, 0, "NO_AGENT a0", OPS_CAUSE_OVER, "");
     ops_suspect(&fx, 1, 0, "digest", "incarnation", OPS_SUSPECT_END);
     ops_settle_owed(&fx, 1, 0, notifications, 2);
     ops_forget(&fx, 1, 0, 1, 1);
@@ -205,7 +205,7 @@ static void test_expired(void **state)
     (void)state;
     for (size_t i = 0; i < array_size(found); i++)
         items[i] = bytes_str(found[i]);
-    ops_expire(&fx, 1, 0, 0, 10, 0, &(struct op_clock){0});
+    ops_expire(&fx, 1, 0, 0, 10, 0, &(struct ops_clock){0});
     trace_all(&fx, &(struct store_answer){.items = items, .n = array_size(found)});
     assert_traced("store call=expire job=j due=0,7\n"
                   "store call=expire job=k\n"
@@ -213,7 +213,7 @@ static void test_expired(void **state)
                   "store call=expire job=m owed=5\n");
     for (size_t i = 0; i < array_size(nothing); i++)
         items[i] = bytes_str(nothing[i]);
-    ops_expire(&fx, 1, 0, 0, 10, 0, &(struct op_clock){0});
+    ops_expire(&fx, 1, 0, 0, 10, 0, &(struct ops_clock){0});
     trace_all(&fx, &(struct store_answer){.items = items, .n = array_size(nothing)});
     assert_traced("");
 }
@@ -251,7 +251,7 @@ static void test_invalid_answers(void **state)
 
     (void)state;
     record(&fx, "A");
-    ops_expire(&fx, 1, 0, 0, 10, 0, &(struct op_clock){0});
+    ops_expire(&fx, 1, 0, 0, 10, 0, &(struct ops_clock){0});
     ops_drive(&fx, 1, 0, "j", "", "me", false, NULL, 0);
     trace_all(&fx, &broken);
     assert_traced("store call=drive job=j\n");
