@@ -30,7 +30,9 @@ WORKFLOW = "tests/unit/test_workflow"
 POLICY = "tests/unit/test_policy"
 BREAKER = "tests/unit/test_breaker"
 STORE_CHECK = "tests/unit/test_store_check"
-BUS = "tests/integration/test_bus"
+BUS_PUBLISH = "tests/integration/test_bus_publish"
+BUS_CONSUME = "tests/integration/test_bus_consume"
+BUS_QUEUES = "tests/integration/test_bus_queues"
 BUS_BROKER = "tests/integration/test_bus_broker"
 BUS_CONFIRMS = "tests/integration/test_bus_confirms"
 STORE = "tests/integration/test_store"
@@ -945,7 +947,7 @@ RULES = {
             "common/io/bus/bus_publisher.c",
             "    if (m->message.ask_after && now >= m->message.ask_after && !m->sent) {\n",
             "    if (false) {\n",
-            f"{BUS} test_ask_after",
+            f"{BUS_PUBLISH} test_ask_after",
         ),
         "a request that has waited is sent although its job does not want it": (
             lua("record"),
@@ -1072,7 +1074,7 @@ RULES = {
             "common/io/bus/bus_publisher.c",
             "    if (!channel && !p->link.closed_over)\n",
             "    if (!channel)\n",
-            f"{BUS} test_address_that_closes_the_connection",
+            f"{BUS_PUBLISH} test_address_that_closes_the_connection",
         ),
         "a message over which the broker closes the channel costs all that was sent with it": (
             "common/io/bus/bus_publisher.c",
@@ -1080,26 +1082,26 @@ RULES = {
             "    while (channel && p->n_wire > 1)\n        refuse(p, first(&p->wire));\n"
             "    m = first(&p->wire);\n"
             "    if (!channel &&",
-            f"{BUS} test_missing_exchange",
+            f"{BUS_PUBLISH} test_missing_exchange",
         ),
         "the next message to the same node closes the connection again": (
             "common/io/bus/bus_direct.c",
             "        add(&d->shunned, SHUNNED_MAX, NODE, node, now + SHUNNED_MS);\n"
             "    add(&d->shunned, SHUNNED_MAX, SENDER, sender_of(m), now + SHUNNED_MS);\n",
             "        ;\n",
-            f"{BUS} test_address_that_closes_the_connection",
+            f"{BUS_PUBLISH} test_address_that_closes_the_connection",
         ),
         "the sender of a bad address may invent the next one": (
             "common/io/bus/bus_direct.c",
             "    return find(&d->shunned, SENDER, sender_of(m)) || find",
             "    return find",
-            f"{BUS} test_invented_addresses",
+            f"{BUS_PUBLISH} test_invented_addresses",
         ),
         "a bad address of one sender costs the addresses of others": (
             "common/io/bus/bus_direct.c",
             'bytes_str(sender && *sender ? sender : m->message.key)',
             'bytes_str(sender && *sender ? "all" : m->message.key)',
-            f"{BUS} test_invented_addresses",
+            f"{BUS_PUBLISH} test_invented_addresses",
         ),
         "a made-up address of direct reply-to is accepted": (
             "common/model/reply_to.c",
@@ -4191,37 +4193,37 @@ RULES = {
             "common/io/bus/bus_publisher.c",
             "on_confirm(p, nack->delivery_tag, nack->multiple, false);",
             "on_confirm(p, nack->delivery_tag, nack->multiple, true);",
-            f"{BUS} test_nack",
+            f"{BUS_PUBLISH} test_nack",
         ),
         "a message that the broker refused is neither sent again nor reported": (
             "common/io/bus/bus_publisher.c",
             "        on_confirm(p, nack->delivery_tag, nack->multiple, false);\n",
             "        (void)nack;\n",
-            f"{BUS} test_nack",
+            f"{BUS_PUBLISH} test_nack",
         ),
         "a confirm of several messages counts only for the last": (
             "common/io/bus/bus_publisher.c",
             "        if (multiple || m->tag == tag)\n",
             "        if (m->tag == tag)\n",
-            f"{BUS} test_closing_flushes",
+            f"{BUS_PUBLISH} test_closing_flushes",
         ),
         "no message is mandatory": (
             "common/io/bus/bus_publisher.c",
             "    return m->message.mandatory && !direct_is(m);\n",
             "    return false;\n",
-            f"{BUS} test_return",
+            f"{BUS_PUBLISH} test_return",
         ),
         "a message that no queue took counts as confirmed": (
             "common/io/bus/bus_publisher.c",
             "!m->returned ? BUS_CONFIRMED : m->resent",
             "true ? BUS_CONFIRMED : m->resent",
-            f"{BUS} test_return",
+            f"{BUS_PUBLISH} test_return",
         ),
         "an answer to a direct reply-to is mandatory": (
             "common/io/bus/bus_publisher.c",
             "    return m->message.mandatory && !direct_is(m);\n",
             "    return m->message.mandatory;\n",
-            f"{BUS} test_direct_reply",
+            f"{BUS_PUBLISH} test_direct_reply",
         ),
         "a repeated message that no queue took counts as one that none ever took": (
             "common/io/bus/bus_publisher.c",
@@ -4265,19 +4267,19 @@ RULES = {
             "common/io/bus/bus_publisher.c",
             "    blame(p);\n",
             "    if (false)\n        blame(p);\n",
-            f"{BUS} test_missing_exchange",
+            f"{BUS_PUBLISH} test_missing_exchange",
         ),
         "a message is sent after its time": (
             "common/io/bus/bus_publisher.c",
             "    if (m->message.not_after && now >= m->message.not_after) {",
             "    if (false) {",
-            f"{BUS} test_not_after",
+            f"{BUS_PUBLISH} test_not_after",
         ),
         "a request does not expire at the broker": (
             "common/io/bus/bus_publisher.c",
             "    if (m->expires) {\n",
             "    if (false) {\n",
-            f"{BUS} test_expiration",
+            f"{BUS_PUBLISH} test_expiration",
         ),
         "a request that no queue takes is lost": (
             "scheduler/dispatch.c",
@@ -4293,7 +4295,7 @@ RULES = {
             "common/io/bus/bus_topology.c",
             "declare_queue(link, channel, name, EXPIRED_EXCHANGE, false);",
             "declare_queue(link, channel, name, NULL, false);",
-            f"{BUS} test_expiration",
+            f"{BUS_PUBLISH} test_expiration",
         ),
         "queues are lost when the broker restarts": (
             "common/io/bus/bus_topology.c",
@@ -4313,25 +4315,25 @@ RULES = {
             "common/io/bus/bus_consumer.c",
             "    return handle >> HANDLE_TAG_BITS == (c->epoch & HANDLE_EPOCH_MASK);\n",
             "    return c->epoch > 0;\n",
-            f"{BUS} test_old_acks_are_void",
+            f"{BUS_CONSUME} test_old_acks_are_void",
         ),
         "an ack includes deliveries that are still open": (
             "common/io/bus/bus_consumer.c",
             "        r = send_ack(c, tag, false);\n",
             "        r = send_ack(c, tag, true);\n",
-            f"{BUS} test_acks_out_of_order",
+            f"{BUS_CONSUME} test_acks_out_of_order",
         ),
         "a delivery that is given back is lost": (
             "common/io/bus/bus_consumer.c",
             ".requeue = true",
             ".requeue = false",
-            f"{BUS} test_requeue",
+            f"{BUS_CONSUME} test_requeue",
         ),
         "the consumer sets no prefetch": (
             "common/io/bus/bus_consumer.c",
             "amqp_basic_qos(link->amqp, BUS_CHANNEL, 0, config->prefetch, 0);",
             "amqp_basic_qos(link->amqp, BUS_CHANNEL, 0, 0, 0);",
-            f"{BUS} test_prefetch",
+            f"{BUS_QUEUES} test_prefetch",
         ),
         "nothing is acknowledged during an alarm": (
             "common/io/bus/bus.c",
@@ -4344,25 +4346,25 @@ RULES = {
             "common/io/bus/bus.c",
             "        uv_timer_start(&bus->ack_timer, on_acks_due, BUS_ACK_MS, 0);\n",
             "        (void)on_acks_due;\n",
-            f"{BUS} test_ack_alone",
+            f"{BUS_CONSUME} test_ack_alone",
         ),
         "acks that wait are lost when the bus closes": (
             "common/io/bus/bus.c",
             "bus->acks_due || bus->state != BUS_RUNNING ||",
             "bus->acks_due ||",
-            f"{BUS} test_close_gives_back",
+            f"{BUS_CONSUME} test_close_gives_back",
         ),
         "an order that comes while a connection is given up keeps the connection": (
             "common/io/bus/bus_lend.c",
             "    if (r)\n        link->shared.came_to = r;",
             "    link->shared.came_to = r;",
-            f"{BUS} test_consume_while_reconnecting",
+            f"{BUS_CONSUME} test_consume_while_reconnecting",
         ),
         "no link is lent to the loop": (
             "common/io/bus/bus_lend.c",
             "lent = may && bus->lends",
             "lent = false && bus->lends",
-            f"{BUS} test_loop_drives_connections",
+            f"{BUS_CONSUME} test_loop_drives_connections",
         ),
         "a queue that is gone is not consumed again": (
             "common/io/bus/bus_consumer.c",
@@ -4370,19 +4372,19 @@ RULES = {
             "(int)cancel->consumer_tag.len,\n"
             "                         (const char *)cancel->consumer_tag.bytes);\n",
             "        (void)cancel;\n        return 0;\n",
-            f"{BUS} test_consumer_cancelled",
+            f"{BUS_CONSUME} test_consumer_cancelled",
         ),
         "the broker does not report that a queue is gone": (
             "common/io/bus/bus_connect.c",
             "        table_yes(\"consumer_cancel_notify\"),\n",
             "",
-            f"{BUS} test_consumer_cancelled",
+            f"{BUS_CONSUME} test_consumer_cancelled",
         ),
         "a body ends with its first frame": (
             "common/io/bus/bus_send.c",
             "body = bytes_of(body.data + len, body.len - len)",
             "body = BYTES_EMPTY",
-            f"{BUS} test_bodies",
+            f"{BUS_PUBLISH} test_bodies",
         ),
         "bytes that a full socket did not take are lost": (
             "common/io/bus/bus_send.c",
@@ -4407,7 +4409,7 @@ RULES = {
             "common/io/bus/bus_lend.c",
             "link->full || link->role->waits(link)",
             "link->full",
-            f"{BUS} test_task_queue_is_declared",
+            f"{BUS_QUEUES} test_task_queue_is_declared",
         ),
         "a link in the loop is not driven": (
             "common/io/bus/bus.c",
@@ -4419,19 +4421,19 @@ RULES = {
             "common/io/bus/bus_frame.c",
             "incoming_new(properties, a->actor, oversize ? limit : (size_t)a->left)",
             "incoming_new(properties, a->actor, (size_t)a->left)",
-            f"{BUS} test_oversize",
+            f"{BUS_PUBLISH} test_oversize",
         ),
         "a message that was cut off counts as whole": (
             "common/io/bus/bus_frame.c",
             "    a->incoming->delivery.oversize = oversize;\n",
             "",
-            f"{BUS} test_oversize",
+            f"{BUS_PUBLISH} test_oversize",
         ),
         "a process that stops consuming goes on consuming": (
             "common/io/bus/bus_consumer.c",
             "    if (c->stopping && !c->stopped)\n",
             "    if (false)\n",
-            f"{BUS} test_stop_consuming",
+            f"{BUS_CONSUME} test_stop_consuming",
         ),
     },
     "A store call has one answer, its own; without it nobody knows the effect of the call": {

@@ -56,7 +56,9 @@ PRELOADED = "tests/lib/synced.so"
 EFFECT = "tests/fault/effect"  # the handler of the fault tests
 NO_DAEMON = "tests/integration/test_functions.py"  # it needs no programs, and has its own Redis
 PROGRAMS = {  # test programs -> whether they need shared servers
-    "tests/integration/test_bus": True,
+    "tests/integration/test_bus_publish": True,
+    "tests/integration/test_bus_consume": True,
+    "tests/integration/test_bus_queues": True,
     "tests/integration/test_bus_broker": True,
     "tests/integration/test_bus_confirms": True,
     "tests/integration/test_store": False,
