@@ -21,7 +21,9 @@ ROLLBACK = "tests/sim/test_rollback"
 INTAKE = "tests/sim/test_intake"
 SUPERVISOR = "tests/sim/test_supervisor"
 SUSPECTS = "tests/sim/test_suspects"
-LIMITS = "tests/sim/test_limits"
+LIMITS_MEMORY = "tests/sim/test_limits_memory"
+LIMITS_USERS = "tests/sim/test_limits_users"
+LIMITS_AGENTS = "tests/sim/test_limits_agents"
 NOTIFICATIONS = "tests/sim/test_notifications"
 WATCH = "tests/sim/test_watch"
 DISPATCH = "tests/sim/test_dispatch"
@@ -2341,57 +2343,57 @@ RULES = {
             "scheduler/on_submit.c",
             "    if (op->item->redelivered ||\n",
             "    if (true || op->item->redelivered ||\n",
-            f"{LIMITS} test_definition_limit",
+            f"{LIMITS_USERS} test_definition_limit",
         ),
         "operators have the limit of users on definitions": (
             "scheduler/allowance.c",
             "    int64_t bytes = access_limits(s->access, user).bytes;\n",
             "    int64_t bytes = access_limits(s->access, \"ann\").bytes;\n",
-            f"{LIMITS} test_definition_limit",
+            f"{LIMITS_USERS} test_definition_limit",
         ),
         "the allowance of definitions never grows back": (
             "scheduler/allowance.c",
             "    a->left += (s->now - a->at) * t->rate;\n",
             "    a->left += t->seconds > 100 ? 0 : (s->now - a->at) * t->rate;\n",
-            f"{LIMITS} test_definition_limit",
+            f"{LIMITS_USERS} test_definition_limit",
         ),
         "all large messages are decoded at once": (
             "scheduler/intake.c",
             "    return in->read_bytes == 0 ||",
             "    return true || in->read_bytes == 0 ||",
-            f"{LIMITS} test_large_messages_wait",
+            f"{LIMITS_MEMORY} test_large_messages_wait",
         ),
         "large messages of one queue stop those of another": (
             "scheduler/intake.c",
             "    struct intake_queue *in = &s->intake.queues[item->source];\n"
             "    struct waiting *w;",
             "    struct intake_queue *in = &s->intake.queues[0];\n    struct waiting *w;",
-            f"{LIMITS} test_large_messages_wait",
+            f"{LIMITS_MEMORY} test_large_messages_wait",
         ),
         "large messages wait in a scheduler without a limit": (
             "scheduler/intake.c",
             "    if (d->body.len <= INTAKE_LARGE_BYTES ||",
             "    if (true || d->body.len <= INTAKE_LARGE_BYTES ||",
-            f"{LIMITS} test_large_messages_go_back",
+            f"{LIMITS_MEMORY} test_large_messages_go_back",
         ),
         "a message that was given back comes again at once": (
             "scheduler/intake.c",
             "    if (!s->intake.consuming_stopped)\n        consume(s, false);\n",
             "",
-            f"{LIMITS} test_large_messages_go_back",
+            f"{LIMITS_MEMORY} test_large_messages_go_back",
         ),
         "a scheduler that has stopped consuming never starts again": (
             "scheduler/intake.c",
             "    if (s->intake.consuming_stopped && s->intake.unread_bytes <= INTAKE_UNREAD_BYTES "
             "/ 2)\n",
             "    if (false)\n",
-            f"{LIMITS} test_large_messages_go_back",
+            f"{LIMITS_MEMORY} test_large_messages_go_back",
         ),
         "large Submits are kept while the store is full": (
             "scheduler/op.c",
             "    } else if (full && op->item->large) {",
             "    } else if (false) {",
-            f"{LIMITS} test_store_full",
+            f"{LIMITS_MEMORY} test_store_full",
         ),
         "log lines about foreign input have no limit": (
             "common/base/log.c",
@@ -2409,62 +2411,62 @@ RULES = {
             "scheduler/on_replies.c",
             "    if (allowance_takes_replies(s, item->actor, 0))\n        return false;",
             "    if (true)\n        return false;",
-            f"{LIMITS} test_bad_replies",
+            f"{LIMITS_AGENTS} test_bad_replies",
         ),
         "good replies cost as much as bad ones": (
             "scheduler/record.c",
             "            allowance_return_reply(s, op->item->actor);\n        if",
             "            (void)0;\n        if",
-            f"{LIMITS} test_bad_replies",
+            f"{LIMITS_AGENTS} test_bad_replies",
         ),
         "redelivered messages are taken without a limit": (
             "scheduler/allowance.c",
             "    return !a || a->left > -t.seconds * t.rate * 1000;\n",
             "    return a != NULL;\n",
-            f"{LIMITS} test_rate_of_redelivered_messages",
+            f"{LIMITS_USERS} test_rate_of_redelivered_messages",
         ),
         "commands are accepted until the store is full": (
             "scheduler/steer.c",
             "    return !s->store_full || !access_owner",
             "    return true || !access_owner",
-            f"{LIMITS} test_commands_when_nearly_full",
+            f"{LIMITS_MEMORY} test_commands_when_nearly_full",
         ),
         "Progress of one step costs nothing": (
             "scheduler/on_replies.c",
             "} else if (last[i] && allowance_takes_progress(s, item->actor)) {",
             "} else if (last[i]) {",
-            f"{LIMITS} test_progress_costs",
+            f"{LIMITS_AGENTS} test_progress_costs",
         ),
         "agents of an unknown actor have no limit": (
             "scheduler/allowance.c",
             "*actor || s->access->required ? s->allowances.bad_replies : 0",
             "*actor ? s->allowances.bad_replies : 0",
-            f"{LIMITS} test_replies_by_the_shared_exchange",
+            f"{LIMITS_AGENTS} test_replies_by_the_shared_exchange",
         ),
         "an alert about one actor keeps the alerts about others from being sent": (
             "scheduler/allowance.c",
             "    if (news)\n        a->alerted_at = s->now;\n    return news;\n",
             "    if (s->now < s->alerts.isolated_at + ALERT_AGAIN_MS)\n        return false;\n"
             "    s->alerts.isolated_at = s->now;\n    return news;\n",
-            f"{LIMITS} test_alert_for_each_actor",
+            f"{LIMITS_AGENTS} test_alert_for_each_actor",
         ),
         "bad replies of one actor use up the allowance of others": (
             "scheduler/allowance.c",
             '(struct terms){effects_printf(s->out, "\\n%s", actor),',
             '(struct terms){effects_printf(s->out, "\\n%s", ""),',
-            f"{LIMITS} test_bad_replies",
+            f"{LIMITS_AGENTS} test_bad_replies",
         ),
         "a job has a queue declared for each actor that it names": (
             "scheduler/dispatch.c",
             "s->dispatcher.other_actors-- == 0) {",
             "s->dispatcher.other_actors-- == UINT_MAX) {",
-            f"{LIMITS} test_declared_actors",
+            f"{LIMITS_USERS} test_declared_actors",
         ),
         "actors of registered workflows have no queues declared": (
             "scheduler/dispatch.c",
             "    if (!registration_has_actor(s, actor) && s->dispatcher.other",
             "    if (s->dispatcher.other",
-            f"{LIMITS} test_declared_actors_of_workflows",
+            f"{LIMITS_USERS} test_declared_actors_of_workflows",
         ),
         "alerts of one user push out those of another": (
             "scheduler/alert_io.c",
@@ -2488,68 +2490,68 @@ RULES = {
             "scheduler/on_replies.c",
             "    if (m->n_replies > WIRE_REPLIES_MAX || m->n_progress > WIRE_REPLIES_MAX) {",
             "    if (false) {",
-            f"{LIMITS} test_too_many_replies",
+            f"{LIMITS_AGENTS} test_too_many_replies",
         ),
         "new jobs are accepted until the store is out of memory": (
             "scheduler/on_submit.c",
             "    if (!s->store_full) {",
             "    if (true) {",
-            f"{LIMITS} test_nearly_full",
+            f"{LIMITS_MEMORY} test_nearly_full",
         ),
         "a store that was full stays full for ever": (
             "scheduler/scheduler.c",
             "        s->store_full =\n            event",
             "        s->store_full |=\n            event",
-            f"{LIMITS} test_nearly_full",
+            f"{LIMITS_MEMORY} test_nearly_full",
         ),
         "a user may take all of a scheduler's time": (
             "scheduler/allowance.c",
             "    return !a || a->left > 0;",
             "    return true;",
-            f"{LIMITS} test_rate",
+            f"{LIMITS_USERS} test_rate",
         ),
         "a query costs no more than its message": (
             "scheduler/op.c",
             "            if (op->item->source == SCHEDULER_CONTROL)\n"
             "                allowance_spend(",
             "            if (false)\n                allowance_spend(",
-            f"{LIMITS} test_rate",
+            f"{LIMITS_USERS} test_rate",
         ),
         "an allowance grows without a limit": (
             "scheduler/allowance.c",
             "    if (a->left > most)\n",
             "    if (false)\n",
-            f"{LIMITS} test_rate",
+            f"{LIMITS_USERS} test_rate",
         ),
         "an operator is limited": (
             "scheduler/access.c",
             "    if (!a->required || is_operator(a, user) || words_have(a->supervisors, user))\n",
             "    if (!a->required || words_have(a->supervisors, user))\n",
-            f"{LIMITS} test_rate",
+            f"{LIMITS_USERS} test_rate",
         ),
         "a supervisor is limited": (
             "scheduler/access.c",
             "    if (!a->required || is_operator(a, user) || words_have(a->supervisors, user))\n",
             "    if (!a->required || is_operator(a, user))\n",
-            f"{LIMITS} test_rate_without_a_reply_to",
+            f"{LIMITS_USERS} test_rate_without_a_reply_to",
         ),
         "a large message is decoded although its user is over the limit": (
             "scheduler/on_delivery.c",
             "limit && item->large ? limit : decode(",
             "decode(",
-            f"{LIMITS} test_rate_without_a_reply_to",
+            f"{LIMITS_USERS} test_rate_without_a_reply_to",
         ),
         "a user may have any number of jobs": (
             lua("submit"),
             "  return jobs > 0 and call('ZCARD', p .. 'l:=' .. owner) >= jobs\n",
             "  return false\n",
-            f"{LIMITS} test_job_limit",
+            f"{LIMITS_USERS} test_job_limit",
         ),
         "each partition has the limit of jobs of a whole user": (
             "scheduler/allowance.c",
             "    return (most + s->partitions - 1) / s->partitions;",
             "    return most;",
-            f"{LIMITS} test_job_limit",
+            f"{LIMITS_USERS} test_job_limit",
         ),
         "the jobs of a user may take any number of bytes": (
             lua("submit"),
@@ -2838,19 +2840,19 @@ RULES = {
             "common/model/wire_reply.c",
             '? "" : WIRE_REPLY_STRANGER',
             '? "" : ""',
-            f"{LIMITS} test_replies_by_another_exchange",
+            f"{LIMITS_AGENTS} test_replies_by_another_exchange",
         ),
         "a reply by an unknown exchange counts": (
             "scheduler/access.c",
             "    if (strcmp(actor, WIRE_REPLY_STRANGER) == 0) {\n",
             "    if (false) {\n",
-            f"{LIMITS} test_replies_by_another_exchange",
+            f"{LIMITS_AGENTS} test_replies_by_another_exchange",
         ),
         "the shared exchange for replies is never closed": (
             "scheduler/access.c",
             "    if (!*actor && a->by_actor) {\n",
             "    if (false) {\n",
-            f"{LIMITS} test_replies_by_the_shared_exchange",
+            f"{LIMITS_AGENTS} test_replies_by_the_shared_exchange",
         ),
         "the consumer does not record by which exchange a reply came": (
             "common/io/bus/bus_consumer.c",
