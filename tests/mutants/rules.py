@@ -2217,6 +2217,12 @@ RULES = {
             "        ;\n",
             "tests/integration/test_long_work.py LongWork.test_progress_is_shown_and_renews",
         ),
+        "Progress does not say in its headers which attempt of which step it is about": (
+            "agent/heartbeat.c",
+            "    outgoing_headers(a, m, request);\n",
+            "",
+            f"{AGENT} test_progress_has_headers",
+        ),
     },
     "The answer to Progress stops what the job no longer wants": {
         "work that the job does not want ends without a reply": (
@@ -3876,6 +3882,13 @@ RULES = {
             "    if (run) {\n        note_duplicate(a, request);\n        follow(run, d);\n",
             "    if (false) {\n        note_duplicate(a, request);\n        follow(run, d);\n",
             f"{AGENT} test_redelivered_to_the_same_process",
+        ),
+        "a request whose lease is over runs again when its ack was lost": (
+            "agent/run.c",
+            "    a->stats.silent++;\n"
+            "    recent_add(&a->runs.ended, bytes_str(run->seen.request->token));\n",
+            "    a->stats.silent++;\n",
+            f"{AGENT} test_redelivered_after_its_lease",
         ),
         "a reply that the broker refused is not sent again": (
             "agent/outgoing.c",

@@ -33,6 +33,7 @@ struct world {
     bool resent;
     const char *queue;      /* whose queue delivers from now on; NULL: no exchange in the story */
     const char *properties; /* token in the properties of deliveries from now on */
+    bool headers;           /* show those of messages in the story */
     bool evidence;          /* show Progress in the story; else confirm it at once */
     uint64_t taken[8];      /* such publishes */
     size_t n_taken;
@@ -46,6 +47,7 @@ struct ask {
     const char *token;
     const char *actor;
     const char *traceparent;
+    uint32_t attempt;
 };
 
 /* ---- the story ---- */
@@ -67,6 +69,15 @@ static void tell_reply(struct world *w, const Drover__V1__StepReply *m)
         buf_printf(&w->story, "+%d", (int)m->error->retry_after_ms);
     if (m->batch > 0)
         buf_printf(&w->story, " takes %u", (unsigned)m->batch);
+}
+
+static void tell_headers(struct world *w, const struct bus_message *m)
+{
+    if (w->headers)
+        buf_printf(&w->story, " with headers %s/%s %d", m->job ? m->job : "",
+                   m->step ? m->step : "", (int)m->attempt);
+    if (m->traceparent)
+        buf_printf(&w->story, " of trace %s", m->traceparent);
 }
 
 static void tell_replies(struct world *w, const struct bus_message *m)
@@ -98,8 +109,7 @@ static void tell_replies(struct world *w, const struct bus_message *m)
             buf_printf(&w->story, "evidence %s %d", p->token, (int)p->elapsed_ms);
         }
     }
-    if (m->traceparent)
-        buf_printf(&w->story, " of trace %s", m->traceparent);
+    tell_headers(w, m);
     assert_int_equal(m->mandatory, message.replies->n_replies > 0);
     assert_true(m->not_after > w->now);
     wire_free(&message);
@@ -245,6 +255,7 @@ static void deliver_as(struct world *w, uint64_t handle, bool json, const struct
         m->idempotency_key = (char *)"job/step/1";
         m->lock_ms = asks[i].lock;
         m->heartbeat_ms = asks[i].heartbeat;
+        m->attempt = asks[i].attempt;
         if (asks[i].traceparent)
             m->traceparent = (char *)asks[i].traceparent;
     }
@@ -501,6 +512,19 @@ static void test_headers(void **state)
     expect(w, "0: start a\n0: reply a=x of trace 00-1-2-01\n");
 }
 
+/* A person who looks at the broker sees which attempt of which step a Progress is about. */
+static void test_progress_has_headers(void **state)
+{
+    struct world *w = *state;
+
+    w->headers = w->evidence = true;
+    deliver(w, 1, {.step = "a", .lock = 5000, .heartbeat = 300, .attempt = 2},
+            {.step = "b", .lock = 400, .traceparent = "00-1-2-01", .attempt = 1});
+    until(w, 100);
+    expect(w, "0: start a\n0: progress a -1.00  with headers job/a 2\n0: start b\n"
+              "100: evidence b 100 with headers job/b 1 of trace 00-1-2-01\n");
+}
+
 /* The loop was slow and the lease is over: no try is left, and the agent replies nothing. */
 static void test_no_retry_after_the_lease(void **state)
 {
@@ -681,6 +705,28 @@ static void test_redelivered_to_the_same_process(void **state)
     assert_int_equal(stats.runs, 2);
     assert_int_equal(stats.duplicates, 2);
     assert_int_equal(stats.suspects, 0);
+    assert_true(agent_idle(w->agent));
+}
+
+/* The lease of its run is over and only the ack was lost: the store has withdrawn the token, so the
+ * request is not run again. */
+static void test_redelivered_after_its_lease(void **state)
+{
+    struct world *w = *state;
+    struct agent_stats stats;
+
+    deliver(w, 1, {.step = "a", .lock = 1000});
+    until(w, 1000);
+    fail_as(w, "a", "SIGNAL_15", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    turn_ends(w);
+    expect(w, "0: start a\n1000: stop a\n1000: ack 1\n"); /* this ack is lost */
+    w->redelivered = true;
+    deliver(w, 2, {.step = "a", .lock = 1000});
+    until(w, 2000);
+    expect(w, "1000: ack 2\n");
+    agent_stats(w->agent, &stats);
+    assert_int_equal(stats.runs, 1);
+    assert_int_equal(stats.duplicates, 1);
     assert_true(agent_idle(w->agent));
 }
 
@@ -1417,6 +1463,7 @@ int main(void)
         TEST(test_suspects_without_a_slot),
         TEST(test_suspect_while_draining),
         TEST(test_redelivered_to_the_same_process),
+        TEST(test_redelivered_after_its_lease),
         TEST(test_retry_when_it_was_asked_for),
         TEST(test_no_retry_after_a_long_pause),
         TEST(test_failure_before_the_breaker_opened),
@@ -1441,6 +1488,7 @@ int main(void)
         TEST(test_cut_off),
         TEST(test_cut_off_between_tries),
         TEST(test_headers),
+        TEST(test_progress_has_headers),
         TEST(test_no_retry_after_the_lease),
         TEST(test_no_progress_confirmed),
         TEST(test_unwanted_run_is_stopped),
