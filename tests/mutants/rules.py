@@ -3735,6 +3735,12 @@ RULES = {
             "                p->due[c] = s->now + REPEAT_MS;\n",
             "                p->due[c] = INT64_MAX;\n",
         ),
+        "a command that no queue takes is not returned": (
+            "supervisor/supervisor.c",
+            "    e->publish.mandatory = true;\n",
+            "",
+            f"{SUPERVISOR} test_commands_without_a_queue",
+        ),
     },
     "The status of an HTTP answer is what libcurl takes it for": {
         "two blanks before the status of an answer hide it": (

@@ -51,6 +51,8 @@ struct world {
     unsigned calls;          /* of that function */
     bool no_confirms;        /* the broker does not confirm commands, */
     unsigned unconfirmed;    /* this many so far */
+    bool no_queue;           /* no queue takes commands: the broker drops or returns them, */
+    unsigned returned;       /* this many so far */
 };
 
 /* ---- the world around the machines ---- */
@@ -81,13 +83,18 @@ static void call(struct world *w, struct peer *p, const struct effect *e)
 static void publish(struct world *w, struct peer *p, const struct effect *e)
 {
     CLEANUP(wire_free) struct wire_message m = {0};
+    bool returned = w->no_queue && e->publish.mandatory;
 
     assert_int_equal(wire_decode(WIRE_CONTROL, e->publish.body, NULL, &m, NULL), 0);
+    w->returned += returned;
     buf_printf(&w->named, "%s%s", w->named.len ? " " : "", m.control->job_id);
     if (w->no_confirms)
         w->unconfirmed++;
     else
-        feed(w, p, (struct supervisor_event){.type = SUPERVISOR_OUTCOME, .id = e->id});
+        feed(w, p,
+             (struct supervisor_event){.type = SUPERVISOR_OUTCOME,
+                                       .id = e->id,
+                                       .outcome = returned ? BUS_RETURNED : BUS_CONFIRMED});
 }
 
 static void tell(struct world *w, const struct effect *e)
@@ -767,6 +774,19 @@ static void test_one_round_unconfirmed(void **state)
     assert_true(w->done);
 }
 
+/* Without drover.control the broker returns each command: drover_broker_returned_total counts the
+ * lost ones. */
+static void test_commands_without_a_queue(void **state)
+{
+    struct world *w = *state;
+
+    w->no_queue = true;
+    leave_work(w);
+    round_of(w);
+    assert_string_equal(buf_str(&w->named), "late starts ended");
+    assert_int_equal(w->returned, 3); /* two Recovers and a Notify */
+}
+
 /* ---- a store with unexpected answers ---- */
 
 /* Such an answer is ignored as a whole, and the call is repeated. */
@@ -889,6 +909,7 @@ int main(void)
         TEST(test_dry_run),
         TEST(test_one_round_without_consumers),
         TEST(test_one_round_unconfirmed),
+        TEST(test_commands_without_a_queue),
         TEST(test_answers_cut),
         TEST(test_store_fails),
         TEST(test_stop_without_an_answer),
