@@ -195,24 +195,28 @@ class Servers:
 
 
 class Copy:
-    """The sources in a folder of their own, their build, and the servers for its tests."""
+    """The sources in a folder of their own, their build, and the servers for its tests.
 
-    def __init__(self, name, files, programs, servers_folder):
-        self.folder = FOLDER / name
+    @settings: arguments of meson. @jobs: how many compilers run at a time; 0: as ninja chooses."""
+
+    def __init__(self, folder, files, programs, servers_folder, settings=(), jobs=0):
+        self.folder = folder
         self.build = self.folder / "build"
         self.programs = programs
-        self.servers_folder = servers_folder / name
+        self.servers_folder = servers_folder
+        self.parallel = ["-j", str(jobs)] if jobs else []
         self.servers = None
         self.mirror(files)
         if not (self.build / "build.ninja").exists():
-            code, out, err = self.programs.run(LONGEST_S,
-                                               ["meson", "setup", self.build, self.folder])
+            code, out, err = self.programs.run(
+                LONGEST_S, ["meson", "setup", *settings, self.build, self.folder])
             if code != 0:
                 raise Useless(err or out)
 
     def close(self):
         if self.servers:
             self.servers.close()
+            self.servers = None
 
     def mirror(self, files):
         """Writes only files that differ: the rest need not be built again."""
@@ -228,7 +232,8 @@ class Copy:
                 shutil.copy(ROOT / path, there)
 
     def make(self, *targets):
-        code, out, _ = self.programs.run(BUILD_S, ["ninja", "-C", self.build, *targets])
+        code, out, _ = self.programs.run(
+            BUILD_S, ["ninja", *self.parallel, "-C", self.build, *targets])
         if code != 0:
             raise Useless(re.search(r"^.*error: .*$|\Z", out, re.M).group() or out[-500:])
 
@@ -343,7 +348,8 @@ class Workers:
             with self.lock:
                 copies = self.copies[place]
                 name = f"{place}-{len(copies)}"
-                self.own.copy = Copy(name, self.files, self.programs, self.servers_folder)
+                self.own.copy = Copy(FOLDER / name, self.files, self.programs,
+                                     self.servers_folder / name)
                 copies.append(self.own.copy)
         return self.own.copy
 
