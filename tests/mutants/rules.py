@@ -3596,6 +3596,12 @@ RULES = {
             "    while (sure < l->n && sure < l->limit &&",
             "    while (sure + 1 < l->n && sure < l->limit &&",
         ),
+        "a full page of a list ends after jobs that a partition has not scanned": (
+            "common/model/listing.c",
+            "        if (!l->more || is_before(&l->items[l->n - 1].place, &l->limit_at))\n",
+            "        if (!(!l->more || is_before(&l->items[l->n - 1].place, &l->limit_at)))\n",
+            "tests/unit/test_listing test_full_page_of_a_partial_scan",
+        ),
         "an entry of a history gives another attempt": (
             "common/model/history.c",
             "m->attempt = (uint32_t)number;",

@@ -208,6 +208,19 @@ static void test_full_page(void **state)
     expect_page(w, 2, "9.b 8.d | ");
 }
 
+/* The further answers of a partition that finds no more jobs. It is not asked to go on after 60.x.
+ */
+static void stop_scan(struct world *w)
+{
+    for (int i = 1; i < 7; i++) {
+        char last[16];
+
+        snprintf(last, sizeof(last), "%d.x", 80 - i);
+        assert_int_equal(found(w, "", last, true), 1);
+    }
+    assert_int_equal(found(w, "", "60.x", true), 0);
+}
+
 /* A partition that has scanned many jobs and found few is asked to go on, eight times. The jobs
  * that it has not scanned may be newer than those of other partitions: the page ends before them.
  */
@@ -219,13 +232,7 @@ static void test_partitions_that_find_few(void **state)
     begin(w);
     assert_int_equal(found(w, "90.a", "80.x", true), 1);
     expect_call(w, "80 x 0 2     ");
-    for (int i = 1; i < 7; i++) {
-        char last[16];
-
-        snprintf(last, sizeof(last), "%d.x", 80 - i);
-        assert_int_equal(found(w, "", last, true), 1);
-    }
-    assert_int_equal(found(w, "", "60.x", true), 0);
+    stop_scan(w);
     assert_int_equal(found(w, "95.b 50.c", "50.c", false), 0);
     expect_page(w, 3, "95.b 90.a | 60.x");
     w->listing = listing_free(w->listing);
@@ -235,6 +242,19 @@ static void test_partitions_that_find_few(void **state)
     assert_int_equal(found(w, "93.d 92.e 91.f", "91.f", true), 0);
     assert_int_equal(found(w, "99.g", "99.g", false), 0);
     expect_page(w, 3, "99.g 93.d 92.e | 92.e");
+}
+
+/* Another partition fills the page, but after 60.x the first one may have jobs that are newer. */
+static void test_full_page_of_a_partial_scan(void **state)
+{
+    struct world *w = *state;
+
+    w->query.limit = 3;
+    begin(w);
+    assert_int_equal(found(w, "90.a", "80.x", true), 1);
+    stop_scan(w);
+    assert_int_equal(found(w, "95.b 50.c 40.d", "40.d", false), 0);
+    expect_page(w, 3, "95.b 90.a | 60.x");
 }
 
 /* A partition whose scan does not advance is not asked for ever. */
@@ -289,6 +309,7 @@ int main(void)
         TEST(test_merging),
         TEST(test_full_page),
         TEST(test_partitions_that_find_few),
+        TEST(test_full_page_of_a_partial_scan),
         TEST(test_scan_that_does_not_advance),
         TEST(test_more_jobs_than_asked_for),
         TEST(test_no_jobs),
