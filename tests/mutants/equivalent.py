@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random mutants that change nothing that a test could see, each with the reason
+
+The name of a mutant is its function, its lines before and its lines after, as drawn.py prints them.
+So the name stays if the function moves to another file.
+"""
+
+EQUIVALENT = {}
