@@ -1589,6 +1589,16 @@ class Functions(unittest.TestCase):
         self.steer("disable")
         self.assertEqual(["t:250"], self.job("cursor"))
 
+    def test_budget_of_a_scan(self):
+        """One call of expire scans 250 steps of a job; the next call goes on after these."""
+        self.submit(*[LONG] * (BUDGET + 2))
+        self.redis.set("skew", 3_601_000)
+        for named in ([*range(BUDGET)], [*range(BUDGET + 2)]):
+            self.redis.zadd(f"{KEYS}due", {JOB: self.now()})
+            self.expire()
+            states = [self.step(i).state for i in range(BUDGET + 2)]
+            self.assertEqual(named, [i for i, state in enumerate(states) if state == "M"])
+
     def test_the_history_is_bounded(self):
         self.submit(LONG)
         for _ in range(300):

@@ -3461,6 +3461,12 @@ RULES = {
             "      if turn_step",
             "tests/integration/test_functions.py Functions.test_budget_of_a_call",
         ),
+        "a scan of a job goes on beyond its budget": (
+            lua("expire"),
+            "  for i = scan.offset, last - 1 do\n",
+            "  for i = scan.offset, last + 1 do\n",
+            FUNCTIONS_TEST + "test_budget_of_a_scan",
+        ),
         "a job with work left over is not due": (
             lua("save"),
             "    lower_due(job, job.now + CONTINUED)\n",
