@@ -3696,6 +3696,12 @@ RULES = {
             "    if (false)\n",
             f"{AGENT} test_results_are_bounded",
         ),
+        "a result of one byte is left out of the reply": (
+            "agent/reply.c",
+            "    if (type.len + result->result.len == 0)\n",
+            "    if (type.len + result->result.len == 1)\n",
+            f"{AGENT} test_smallest_results",
+        ),
     },
     "A job begins at its start_at, or never if it was submitted as DISABLED": {
         "a job begins before its start_at": (

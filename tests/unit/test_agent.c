@@ -55,6 +55,7 @@ struct ask {
 static void tell_reply(struct world *w, const Drover__V1__StepReply *m)
 {
     buf_printf(&w->story, " %s", m->step);
+    assert_true(!m->result || m->result->data.len > 0 || *m->result->content_type);
     if (!m->error)
         buf_printf(&w->story, "=%.*s", m->result ? (int)m->result->data.len : 0,
                    m->result ? (const char *)m->result->data.data : "");
@@ -1392,6 +1393,18 @@ static void test_batches_are_bounded(void **state)
     free(data);
 }
 
+/* The reply leaves an empty result out, see tell_reply(), and no other one. */
+static void test_smallest_results(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 5000}, {.step = "b", .lock = 5000});
+    done(w, "a", &(struct agent_result){.ok = true});
+    done(w, "b", &(struct agent_result){.ok = true, .result = bytes_str("x")});
+    turn_ends(w);
+    expect(w, "0: start a\n0: start b\n0: reply a= b=x\n");
+}
+
 static void test_text_that_is_not_printable(void **state)
 {
     struct world *w = *state;
@@ -1499,6 +1512,7 @@ int main(void)
         TEST(test_no_pause_for_short_runs),
         TEST(test_results_are_bounded),
         TEST(test_batches_are_bounded),
+        TEST(test_smallest_results),
         TEST(test_text_that_is_not_printable),
         TEST(test_long_text),
         TEST(test_stop_leaves_time_for_the_reply),
