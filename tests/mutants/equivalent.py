@@ -5,4 +5,8 @@ The name of a mutant is its function, its lines before and its lines after, as d
 So the name stays if the function moves to another file.
 """
 
-EQUIVALENT = {}
+EQUIVALENT = {
+    ("real_read", "return 0;", "return 1;"): """
+        A positive result counts only for an element of a repeated field, or a member of a oneof. No
+        field of these kinds is a double.""",
+}
