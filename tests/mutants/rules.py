@@ -3748,6 +3748,12 @@ RULES = {
             "    p->sweep[0] = '\\0';\n",
             f"{SUPERVISOR} test_wide_join_counter_is_corrected",
         ),
+        "only the first partition is swept when the store is up again": (
+            "supervisor/supervisor.c",
+            "    for (uint32_t i = 0; i < s->n; i++)\n        sweep_anew(s, &s->partitions[i]);\n",
+            "    sweep_anew(s, &s->partitions[0]);\n",
+            f"{SUPERVISOR} test_sweep_when_the_store_is_up_again",
+        ),
         "a lost call is not repeated": (
             "supervisor/supervisor.c",
             "                p->due[c] = s->now + REPEAT_MS;\n",

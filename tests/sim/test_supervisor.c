@@ -614,6 +614,22 @@ static void test_wide_join_counter_is_corrected(void **state)
     assert_int_equal(events(w, "wide", "mended"), 1);
 }
 
+/* A store that is up again may have gone back: all its partitions are swept at once. */
+static void test_sweep_when_the_store_is_up_again(void **state)
+{
+    struct world *w = *state;
+
+    w->sweep_ms = 1000 * HOUR;
+    birth(w, 0);
+    pass(w, LEASE_MS);
+    w->cut = "sweep";
+    w->left = UINT32_MAX;
+    feed(w, &w->peers[0], (struct supervisor_event){.type = SUPERVISOR_STORE_DOWN});
+    feed(w, &w->peers[0],
+         (struct supervisor_event){.type = SUPERVISOR_STORE_UP, .partitions = PARTITIONS});
+    assert_int_equal(w->calls, PARTITIONS);
+}
+
 /* ---- one round ---- */
 
 /* Ends the job; the notification of its end is in the outbox. */
@@ -905,6 +921,7 @@ int main(void)
         TEST(test_clock_steps_back),
         TEST(test_clock_jumps_and_steps_back),
         TEST(test_wide_join_counter_is_corrected),
+        TEST(test_sweep_when_the_store_is_up_again),
         TEST(test_one_round),
         TEST(test_dry_run),
         TEST(test_one_round_without_consumers),
