@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- What Redis and Lua offer, and texts of numbers. Redis has no standard library while it loads a
--- library: set_up() fills these names at the first call. To find a global costs more than a local.
+-- What Redis and Lua offer, and texts of numbers. While Redis loads a library the standard library
+-- of Lua is not there, so set_up() sets these names at the first call.
 
 function set_up()
   ipairs, tonumber, unpack = globals()
@@ -11,10 +11,10 @@ function set_up()
   call = redis.call
 end
 
--- An integer below 2^53 as text: tostring would turn milliseconds into 1.7e+12. To format a number
--- costs as much as a small redis.call. So the texts of small numbers are kept for good, those of
--- large ones for as long as the numbers are likely to come again. The text of a large number is put
--- together of two kept pieces: times have their first digits in common.
+-- An integer below 2^53 as text: tostring would turn milliseconds into 1.7e+12. Formatting a number
+-- costs as much as a small redis.call, so texts are kept: those of small numbers for good, those of
+-- large numbers as long as the same numbers are likely to be needed again. The text of a large
+-- number is joined from two kept pieces, because times have their first digits in common.
 
 local SMALL, PIECES, RECENT = 10000, 1000, 50
 local small, ends, beginnings, n_beginnings, recent, n_recent = {}, {}, {}, 0, {}, 0
@@ -56,8 +56,8 @@ function int(number)
   return text
 end
 
--- The number that a text stands for, or nil. To read one costs as much; numbers of up to three
--- digits are kept.
+-- The number that a text stands for, or nil. Parsing a number costs as much as a small redis.call,
+-- so numbers of up to three digits are kept.
 
 local kept = {}
 
@@ -83,7 +83,7 @@ function texts_of(text)
   while at <= #text do
     local len, start = match(text, '^(%d+):()', at)
     if not len then
-      break -- damaged: the job must still be forgotten
+      break -- damaged; no error, because the job must still be forgotten
     end
     at = start + tonumber(len)
     list[#list + 1] = sub(text, start, at - 1)

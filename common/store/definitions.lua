@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Definitions of workflows: how they are read, and the store function that stores them. A
--- definition never changes, and its name is the digest of its content, so a parsed one may be kept
--- for good.
+-- Definitions of workflows: how they are read, and the store function `define`, which stores them.
+-- A definition never changes, and its name is the digest of its content, so a parsed one may be
+-- kept for good.
 
 local CACHED_STEPS = 20000       -- steps of definitions that are kept parsed
 
@@ -69,8 +69,7 @@ function definition_of(p, digest)
   return def
 end
 
--- Counts steps that are about to be parsed. If there would be too many, the cache forgets all that
--- it has.
+-- Counts steps that are about to be parsed. If the cache would become too large it is emptied.
 local function count_cached(def, count)
   if cached_steps + count > CACHED_STEPS then
     cache, cached_steps = {[def.key] = def}, 0
@@ -79,7 +78,7 @@ local function count_cached(def, count)
   cached_steps = cached_steps + count
 end
 
--- Step i of a definition. Step 'r' stands before all roots: they are its dependents.
+-- Step i of a definition. Step 'r' is an artificial step; its dependents are the roots.
 function step_of(def, i)
   local step = def.steps[i]
   if step then
@@ -95,13 +94,13 @@ function step_of(def, i)
 end
 
 -- Whether `name` is the name of another step than i. False if a build before 36 has stored the
--- definition: it has no names yet.
+-- definition, because it has no names of steps.
 function is_other_step(def, i, name)
   local own = step_of(def, i).name
   return own ~= '' and own ~= name and call('HGET', def.key, 'x' .. name)
 end
 
--- Reads in one call those of the listed steps that are not parsed yet.
+-- Reads the listed steps that are not parsed yet, with one call of Redis.
 function prefetch(def, list)
   local missing = 0
   for k = 1, #list do
@@ -136,8 +135,8 @@ function terms_of(def, i, asked)
   return step.revert
 end
 
--- Whether a message came from the agents of another actor than the one that the step was sent to.
--- False if the broker does not say whose agents they are, or a build before 42 has stored the
+-- Whether a message came from agents of another actor than that of the step's last dispatch. False
+-- if the broker does not name the actor of the sender, or a build before 42 has stored the
 -- definition.
 function is_other_actor(job, i, rec, actor)
   local own = actor and actor ~= '' and terms_of(job.def, i, rec.asked).actor
@@ -156,8 +155,8 @@ function dependents_at(def, i, offset)
   return step.dependents[piece], piece * CHUNK
 end
 
--- A job, or a command that waits, uses the definition no longer. Deletes it if it was the last
--- user.
+-- Records that a job, or a command that waits, does not use the definition any more, and deletes
+-- the definition if nothing else uses it.
 function release_definition(p, digest)
   if call('HINCRBY', p .. 'def:' .. digest, 'refs', -1) <= 0 then
     call('UNLINK', p .. 'def:' .. digest)
@@ -171,7 +170,7 @@ function hold_definition(p, digest)
   end
 end
 
--- Stores a piece of a definition. A definition that no job uses yet is kept for a while.
+-- Stores a piece of a definition. If nothing uses the definition yet, `forget` deletes it later.
 local function store_piece(p, now, key, digest, values, list, first)
   for k = first, #list do
     values[#values + 1] = list[k]
@@ -185,7 +184,7 @@ local function store_piece(p, now, key, digest, values, list, first)
   end
 end
 
--- All pieces of a definition are there: it can be used.
+-- Marks a definition as usable, after all its pieces are stored.
 local function complete(key, total)
   local has_actors = true
   for _, line in ipairs(call('HMGET', key, '0', int(tonumber(total) - 1))) do
@@ -197,13 +196,17 @@ local function complete(key, total)
 end
 
 -- define -> code
--- Stores a definition, of `total` steps. DEFINED. A large one comes in pieces, one for each call;
--- MORE until the piece with last = 1 is there, from when on it can be used. With registered = 1 it
--- can be found by name and version. CONFLICT: another definition is registered under the same name
--- and version. The same call again changes nothing, except that a definition that a build before 42
--- has stored gets the names of its steps and their actors. The field `named` is 2 if the definition
--- has both, 0 if a scheduler older than build 42 has stored it by this library; else an earlier
--- library has stored it.
+-- Stores a definition, of `total` steps. A large one comes in pieces, one for each call; it can be
+-- used once the piece with last = 1 is stored. With registered = 1 it can be found by name and
+-- version. The same call again changes nothing, with one exception: a definition that a build
+-- before 42 has stored gets the names of its steps and their actors.
+--   DEFINED    all pieces are stored
+--   MORE       this piece is stored, and is not the last one
+--   CONFLICT   another definition is registered under the same name and version
+-- The field `named` says what is stored:
+--   2          the names and the actors of the steps are
+--   0          a scheduler older than build 42 has stored the definition by this library
+--   other      an earlier library has stored it
 function functions.define(p, digest, name, version, total, blob, last, registered, list, first)
   local key, full = p .. 'def:' .. digest, name .. '@' .. version
   if registered == '1' then
@@ -238,7 +241,8 @@ function functions.define(p, digest, name, version, total, blob, last, registere
   return {'DEFINED'}
 end
 
--- The digest of the definition that a Submit names by digest, "name" or "name@version".
+-- The digest of the definition that a Submit names by its digest, or by a workflow "name" or
+-- "name@version". nil or false if there is none.
 function find_definition(p, digest, workflow)
   if digest ~= '' then
     return digest

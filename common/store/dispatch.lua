@@ -3,7 +3,7 @@
 -- Dispatches: what a step is asked for, how long its request may wait and its agent may work, the
 -- token, and requests that are sent once more.
 
--- Moves a step to another state, and counts `busy` accordingly.
+-- Moves a step to another state, and updates `busy`.
 function set_state(job, i, rec, state, till)
   local was, is = under_way(rec.state), under_way(state)
   if was ~= is then
@@ -36,8 +36,9 @@ function next_at(job, i, offset)
   return step.after, 0
 end
 
--- The record of step i, brought up to date. If all steps were counted anew since it was written,
--- what it waited for is replaced. If the job was turned since, the timer of the step is cancelled.
+-- The record of step i, brought up to date. If all join counters were set anew since the record was
+-- written, its `waiting` is replaced. If the job was turned since, the timer of the step is
+-- cancelled.
 function record_of(job, i, text)
   local rec = job.records[i] or parse_record(text, step_of(job.def, i))
   if rec.since ~= job.epoch then
@@ -50,7 +51,7 @@ function record_of(job, i, text)
   return rec
 end
 
--- Whether the deadline bounds this dispatch. It does if it takes the job back or ends it: then
+-- Whether the deadline limits this dispatch. It does if on_deadline is COMPENSATE or FAIL: then
 -- forward work gets no more time than is left until the deadline.
 function is_bounded(job, asked)
   if asked ~= 'A' or job.complete_by == 0 then
@@ -61,7 +62,7 @@ function is_bounded(job, asked)
   return def.on_deadline ~= 'P'
 end
 
--- How many ms forward work may still take; nil: nothing bounds it.
+-- How many ms a dispatch may still take because of the deadline; nil: no limit.
 function time_left(job, asked)
   return not job.late and is_bounded(job, asked) and job.complete_by - job.now or nil
 end
@@ -70,7 +71,7 @@ end
 -- agent is known to have begun.
 function wait_of(t, rec)
   local doubled = max(t.wait, min(t.wait * 2 ^ rec.unstarted, WAIT_CAP))
-  -- Longer in any case: by that the scheduler sees that it is to watch the request.
+  -- Always longer than t.wait: by that request.c recognises a request that is to be watched.
   return rec.unstarted > 0 and max(t.wait + 1, doubled) or doubled
 end
 
@@ -83,9 +84,9 @@ function wait_left(job, i, rec)
   return min(rec.till - job.now - min(lease, left), left) -- it is not to be sent after the deadline
 end
 
--- What the next dispatch of a step asks for, so that the step gets where the job wants it. An undo
--- that was sent is driven to its end first. A forward action of an earlier turn that may have taken
--- effect is undone first.
+-- What the next dispatch of a step asks for, so that the step gets where the job wants it. On the
+-- way forward, an undo that was sent is finished first, and a forward action of an earlier turn
+-- that may have taken effect is undone first.
 function next_asked(job, rec)
   if job.desired == 'D' or rec.current == 'U' and (rec.asked == 'D' or rec.turn < job.since) then
     return 'D'
@@ -93,13 +94,14 @@ function next_asked(job, rec)
   return 'A'
 end
 
--- Whether a dispatch is another attempt of the work of the last one, under the same key.
+-- Whether the next dispatch is another attempt of the same work as the last one, and so has the
+-- same key.
 function another_try(job, rec, asked)
   return rec.asked == asked and (rec.turn == job.turn
     or rec.current == 'U' and (asked == 'D' or rec.turn >= job.since))
 end
 
--- For three hex digits the same twelve bits as two digits of base64url: a record is to stay below
+-- Maps three hex digits to the two base64url digits of the same twelve bits, to keep a record below
 -- 64 bytes.
 local twins
 
@@ -122,14 +124,15 @@ function make_token(i, nonce)
   return int(i) .. '.' .. (sub(hash, 1, 33):gsub('%x%x%x', twins))
 end
 
--- Which dispatch of step i a token belongs to, for history and people: the step and a digest, which
--- no agent can answer with.
+-- Stands for a token in the history and for people: the step and a digest, with which no agent can
+-- reply.
 function token_id(i, token)
   return int(i) .. '.' .. sub(redis.sha1hex(token), 1, 8)
 end
 
--- Dispatches a step: gives it a new token, and it is in flight. A forward action is not dispatched
--- once the deadline that bounds it has passed, nor while a change waits; then the step rests.
+-- Dispatches a step: gives it a new token, and sets it in flight. A forward action is not
+-- dispatched after the deadline that limits it, nor while a change waits; then the step comes to
+-- rest.
 function dispatch(job, i, rec, asked, nonce)
   local t, left = terms_of(job.def, i, asked), time_left(job, asked)
   if left and left <= 0 then
@@ -140,7 +143,7 @@ function dispatch(job, i, rec, asked, nonce)
     return
   end
   if not another_try(job, rec, asked) then
-    -- an undo on the way forward belongs to the turn back before it
+    -- an undo on the way forward gets a number of the way back before it
     rec.turn = (asked == 'D' and job.desired == 'A') and job.since - 1 or job.turn
     rec.failures, rec.expiries, rec.unstarted = 0, 0, 0
   end
@@ -161,8 +164,9 @@ function dispatch(job, i, rec, asked, nonce)
     asked == 'D' and 'D' or nil)
 end
 
--- Requests in flight are sent again with their present tokens. The message that has caused this
--- call was redelivered: the scheduler that had it first may have died before it published them.
+-- Adds requests in flight to the answer, to be sent again with their present tokens. An earlier
+-- call for the same message may have dispatched them, and its scheduler may have died before it
+-- published them.
 function resend(job, list)
   if #list == 0 or not can_dispatch(job) then
     return
@@ -183,9 +187,9 @@ function resend(job, list)
   end
 end
 
--- The same for all steps that an earlier call for the same message may have dispatched. These are
--- the steps after i; or all steps, if the job has turned, as long as they fit the budget.
--- LockedUntil recovers the others.
+-- Does the same for all steps that an earlier call for the same message may have dispatched: the
+-- dependents of i; or all steps, if there is no i or the job has turned, as long as they fit the
+-- budget. The others are recovered after their LockedUntil.
 function resend_after(job, i)
   if i and job.turn == 1 then
     resend(job, (dependents_at(job.def, i, 0)))
@@ -198,15 +202,15 @@ function resend_after(job, i)
   end
 end
 
--- Whether the work of a dispatch that has ended is not to be tried again: the job is to end, or
--- does not want this forward action any more. An undo is driven to its end in either direction.
+-- Whether the job does not want the work of the last dispatch any more: the job is to end; or that
+-- was a forward action, and the job goes back or has turned since. An undo is finished in either
+-- direction.
 function overtaken(job, rec)
   return job.ending ~= '' or rec.asked == 'A' and (job.desired == 'D' or rec.turn < job.since)
 end
 
--- The Progress of a dispatch as the store keeps it, "token limit fraction note", or nil; and
--- whether a scheduler has seen that its request left its queue. The limit is the LockedUntil that
--- the dispatch set.
+-- The Progress of a dispatch as stored, "token limit fraction note", or nil; and whether `taken`
+-- has recorded that the request left its queue. The limit is the LockedUntil that the dispatch set.
 function progress_of(p, id, i, token)
   local progress, was_taken = unpack(call('HMGET', p .. 'data:' .. id, 'p' .. i, 't' .. i))
   return progress and sub(progress, 1, #token + 1) == token .. ' ' and progress, was_taken == token

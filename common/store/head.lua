@@ -8,86 +8,96 @@
 -- and answers are flat lists of strings; schema.txt says what stands where in them, and
 -- common/model/store_ops.h is the C side.
 --
--- Rules. A function checks before its first write: Redis isolates a call, but does not roll it
--- back. It reads the clock once. Nonces, from which tokens are made, and random fractions come from
--- the caller. Every function may be repeated. No call touches more than BUDGET steps. The job's
--- cursor keeps the work that is left; then the job is due soon, and the answer says `more`.
+-- Rules. A function checks everything before its first write, because Redis isolates a call, but
+-- does not roll it back. It reads the clock once. Nonces, from which tokens are made, and random
+-- fractions come from the caller. Every call may be repeated. For what follows from a change, a
+-- call works on at most BUDGET steps, besides those that its arguments name. If work is left, the
+-- job's cursor keeps it, the job is due soon, and the answer says `more`.
 --
--- A store function `x` is functions.x(). Its first parameter is the partition's prefix, p. Then
--- come its arguments, by the names and in the order of schema.txt. If it has repeated arguments,
--- they are list[first], list[first + 1] …; "for _, a, b in each.x(list, first) do" goes through
--- those that are lists of the values a and b, or, with the one variable x, puts these into a table.
--- The first line of its comment has its answer. The build compares all that with schema.txt.
+-- A store function `x` is functions.x(). Its first parameter, p, is the prefix of the partition.
+-- Its arguments follow, with the names and in the order of schema.txt. Repeated arguments are
+-- list[first], list[first + 1] … If each of them is a list x of the values a and b, a loop over
+-- them is "for _, a, b in each.x(list, first) do"; or, with x as the only variable, x is a table
+-- with the fields a and b. The first line of the comment of a store function has its answer. The
+-- build compares all that with schema.txt.
 --
--- Letters. Of states, A is ACTIVE, D is DISABLED, U is UNKNOWN; of directions and dispatches, A is
--- forward and the forward action, D is back and the undo. States of a step: W at rest or waiting, R
--- in flight, B backing off, M recovery requested, P parked, F failed for good. Pieces of the
--- cursor: r roots, t turn, w after a hold, y Retry of all steps, l end of the job.
+-- Letters:
+--   states of a job or a step   A ACTIVE   D DISABLED   U UNKNOWN
+--   directions and dispatches   A forward, the forward action   D back, the undo
+--   states of a step            W at rest or waiting   R in flight   B backing off   M recovery
+--                               requested   P parked   F failed for good
+--   pieces of the cursor        r roots   t turn   w after a hold   y Retry of all steps   l end of
+--                               the job
 --
--- Each part of the library is a file of this folder, and a block of its own in the library: what it
--- declares is its own. What it gives to other parts is declared here, below the part's name. The
--- build joins the parts in this order, and compares them with this list; library.py says which line
--- of the library, such as one in an error of Redis, is which line of a part.
+-- Each part of the library is a file of this folder. In the library it is a block of its own, so
+-- what it declares is local to it. The names that it gives to other parts are declared here, below
+-- the name of the part. The build joins the parts in this order, and compares them with this list.
+-- For a line of the library, such as one that an error of Redis names, library.py finds the part
+-- and its line.
 --
 -- Keys of a partition (p = KEYS[1]); docs/OPERATIONS.md, "A job's record", has the fields of a job
 -- and of its data:
 --   p job:<id>      hash   the job; a field for each step, by number, absent until first touched;
---                          b<step>: a dispatch of it may have been begun, without proof, see
---                          is_begun(); k<step>: the turn in which it was parked, see add_parked()
+--                          b<step>: an agent may have begun a dispatch of it, see is_begun();
+--                          k<step>: the job's `since` when it was parked, see add_parked()
 --   p data:<id>     hash   input, labels, reply_to …; r<step> results, e<step> last errors, a<step>
 --                          arguments from a person; change: a command that waits, see `change`;
 --                          p<step> the last Progress and t<step> the token of a request that left
 --                          its queue, see has_evidence(); c<step> the token of a request that was
---                          sent once more, u<step> that of one that had waited, see unsent() …
+--                          sent once more; u<step> the token of a request that `unsent` has found
+--                          wanted, and the number of that call …
 --   p hist:<id>     list   the history: "seq time event …", numbered, of bounded length
 --   p def:<digest>  hash   a definition: n, blob, refs, what drive needs of each step, and x<name>,
 --                          the number of the step of that name
 --   p workflows     hash   name@version -> digest, name -> newest version
---   p defs          zset   definitions that no job uses yet, by the time they came
---   p due           zset   unfinished jobs, by a lower bound of when `expire` must look
---   p open          zset   unfinished jobs, by creation; p settled: the others, by when they ended
+--   p defs          zset   definitions that no job uses yet, by the time at which they were stored
+--   p due           zset   unfinished jobs; the score is a time before which `expire` need not
+--                          inspect the job
+--   p open          zset   unfinished jobs, by creation; p settled: ended jobs, by when they ended
 --   p jobs          zset   all jobs by creation, for people; likewise p failed: those in ERROR,
 --                          p w:<name>: those of a workflow, p l:<name>=<value>: those with a label;
 --                          p l:=<user>: those of an owner
 --   p needs         zset   jobs that need attention, by creation; p needs:<kind>: those of a kind
 --   p owed          zset   the outbox: "<job> <seq>" of each notification (the end of a turn, or an
---                          alert about a job), by the time at which the supervisor asks for it
---   p told          hash   alert cause, "<reason> <actor>" or another text -> until when it is
---                          known, and the nonce of the scheduler that is about to publish it;
---                          letters: see unknown_letters()
---   p suspects      hash   digest of a suspect -> "<time> <incarnation> …" that have begun it
+--                          alert about a job), by the time at which the supervisor asks a
+--                          scheduler for it
+--   p told          hash   alert cause, "<reason> <actor>" or another text -> "<known until> <nonce
+--                          of the scheduler that is publishing the alert>". The field `letters` is
+--                          different: see unknown_letters()
+--   p suspects      hash   digest of a suspect -> "<time> <incarnation> …": the incarnations that
+--                          have begun it, and when that was last recorded
 --   p leader        string "<supervisor> <until> <lease>"
 --   p clock         string "<seen> <quiet until> <steps back> <jumped at> <by> <swept>", see
 --                          watch_clock()
 --   p supervisors   hash   supervisors that are alive, leading or not -> "<until> <lease>"
 --   p users         hash   user -> bytes that its jobs take, if jobs have owners: see cost_of()
---   p mark          hash   count: the watermark, of accepted jobs and ended turns; id, run and
---                          began: see mark(). A lower count than one that a scheduler remembers
---                          shows that the store went back
+--   p mark          hash   count: the watermark, which counts accepted jobs and ended turns; id,
+--                          run and began: see `mark`. A lower count than one that a scheduler
+--                          remembers shows that the store went back
 
 local BUILD = 46
 local FORMAT = '3'               -- of definitions; a scheduler stores those of another format again
 
-local BUDGET = 250               -- steps that one call may touch, about 3 ms
+local BUDGET = 250               -- steps, besides those of its arguments, for a call: about 3 ms
 local CHUNK = 500                -- step numbers in one piece of a list of dependents
-local HISTORY_MIN = 1000         -- history entries kept of a job, or four for each step
-local NAMED_AGAIN = 5000         -- ms after which a lost Recover, or Notify, is asked for again
-local DAY = 86400000             -- ms; the longest silence interval, or wait between two runs
-local SWEEP_BOUND = 600000       -- ms; `expire` looks at each unfinished job at least this often
+local HISTORY_MIN = 1000         -- history entries kept of a job, or four for each step if more
+local NAMED_AGAIN = 5000         -- ms after which `expire` asks again for a step or a notification
+local DAY = 86400000             -- ms; limits doubled silence intervals, and waits between runs
+local SWEEP_BOUND = 600000       -- ms; `expire` inspects each unfinished job at least this often
 local NO_EVIDENCE = '?'          -- in place of a token: see the record of a step
 local SILENCE_OVER = '!'         -- likewise: the silence interval is over, and one dispatch is due
-local NO_STEP = 4294967295       -- in an alert or an answer that is about no step
+local NO_STEP = 4294967295       -- step number in an alert or an answer that concerns no step
 local DATA_MAX = 67108864        -- bytes of input and results of a job: 64 MiB
 local WAIT_CAP = 3600000         -- ms; the longest doubled wait of a request
 
--- The store functions; and what the build makes of schema.txt: calls hands them their arguments,
--- schema has the lists of hash fields that stand in answers.
+-- The store functions. The other two are filled by the part that the build makes from schema.txt:
+-- calls passes the functions their arguments, schema has the lists of hash fields in answers.
 local functions, calls, schema = {}, {}, {}
--- Commands; the deadline of a job; the failures that decide its direction, or its end; a change
--- that waits.
+-- Functions of the commands; and those about the deadline of a job, about the failures that decide
+-- its direction or its end, and about a change that waits.
 local commands, deadline, deciding, change = {}, {}, {}, {}
 
--- Lua has these as globals. Locals of the same names, which set_up() fills, cost less to find.
+-- Globals of Lua. Access to locals of the same names, which set_up() sets, costs less.
 local function globals()
   return ipairs, tonumber, unpack
 end
@@ -108,7 +118,7 @@ local parse_record, record_text, under_way, has_moment, job_new, is_rare, load, 
   add_history, lower_due, finished, can_dispatch, has_cursor_work, set, is_others, set_data,
   overdue
 
--- outcome.lua: failures that decide, notifications and alerts, the end of a turn
+-- outcome.lua: deciding failures, notifications and alerts, the end of a turn
 local move_watermark, class_of, set_attention_cause, alert, add_alert, settle, reopen
 
 -- save.lua: writes what a call has changed in a job
@@ -148,7 +158,7 @@ local may_try_again, go_on, put_on_hold
 -- commands.lua: commands of people and clients
 local reset_step, begin_anew, resume_after_failure, no_retry, no_tries
 
--- change.lua: a change of a step, and its waiting
+-- change.lua: a change of a step, and how it waits for undos
 local take_definition, is_ready, present, target, before_other_work, put_off
 
 -- migrate.lua: the command `migrate`

@@ -1,33 +1,33 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The job that a call works on: the record of each step, and how a job is read. A call collects
--- what it changes in the loaded job; save() writes all of it in one HSET.
+-- The job that a call works on: the record of each step, and how a job is read. A call collects its
+-- changes in the loaded job, and save() writes them together.
 
 -- The record of a step, as text that a person can read in the job:
 --   current asked state turn attempt token until failures expiries waiting unstarted
 --   [since forward]
--- current    A(CTIVE) D(ISABLED) U(NKNOWN). In flight it is UNKNOWN; the record keeps what was
---            known before, because a request that reached no queue leaves the step so
+-- current    A(CTIVE) D(ISABLED) U(NKNOWN). In flight the current state is UNKNOWN; the record
+--            keeps the one before, because the step gets that back if its request reached no queue
 -- asked      what the last dispatch asked for: A the forward action, D the undo
 -- state      W at rest, or waiting   R in flight: the token is valid until it is answered or
 --            withdrawn   B backing off   M recovery requested: `expire` has found the step due, and
 --            a scheduler is to drive it   P parked   F failed for good
--- turn       of the work that the last dispatch was an attempt of: part of its idempotency key
+-- turn       number of the work that the last dispatch was for: part of its idempotency key
 -- attempt    number of the last dispatch; begins again only if a migration replaces the step
--- token      of the dispatch in flight, or of the last one that was answered. '-': withdrawn, or
---            never any; '?': withdrawn, without evidence that an agent had the request; '!': none,
---            and the silence interval is over, see silence_ends()
+-- token      of the dispatch in flight, or of the last one if it was answered. '-': withdrawn, or
+--            never any; '?': withdrawn without evidence that an agent had the request; '!': the
+--            silence interval is over, and one dispatch is due, see silence_ends()
 -- until      R: LockedUntil   B: the next attempt   P: likewise, 0 for none   M: when `expire`
 --            names the step again
 -- failures   failures that agents have reported of this work
 -- expiries   expiries of this work
--- waiting    neighbours that must come first and have not: dependencies if the job goes forward,
---            dependents if it goes back
+-- waiting    neighbours that come before the step and are not yet where the job wants them:
+--            dependencies if the job goes forward, dependents if it goes back
 -- unstarted  dispatches in a row that no agent is known to have begun: they came back, or their
 --            LockedUntil passed without Progress; each doubles the wait of the next
--- since      the turn in which `waiting` was counted, see the job's epoch; left out, and `forward`
---            with it, if it is 1 and `forward` is `turn`
--- forward    turn of the last dispatch that asked for A: an undo takes back the work of that turn
+-- since      the turn in which `waiting` was counted, see the job's epoch. `since` and `forward`
+--            are left out together if `since` is 1 and `forward` equals `turn`
+-- forward    `turn` of the last dispatch that asked for A: an undo takes back that work
 
 local RECORD = '^([ADU]) ([AD]) ([WRBMPF]) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+)'
   .. ' ?(%d*) ?(%d*)$'
@@ -58,59 +58,57 @@ function record_text(rec)
     or text .. ' ' .. int(rec.since) .. ' ' .. int(rec.forward)
 end
 
--- Whether a step counts as busy: it is in flight, backing off, recovery is requested, or it is
--- parked.
+-- Whether a step counts as busy: it is in flight, backing off, parked, or recovery is requested.
 function under_way(state)
   return state == 'R' or state == 'B' or state == 'M' or state == 'P'
 end
 
--- The same for a record that is not parsed: it begins with current, asked and state, a letter each.
+-- The same for the text of a record, which begins with the letters of current, asked and state.
 function has_moment(text)
   return text and under_way(sub(text, 5, 5))
 end
 
--- A job as a Submit makes it. The table of a job gets a field of DEFAULTS only if its value is
--- another one.
+-- Fields of a new job. The table of a job has one of them only if its value is another one.
 
 local DEFAULTS = {__index = {
   hold = '', outcome = '',
   since = 1,       -- the turn in which the job was turned to its present direction
-  epoch = 1,       -- since this turn all steps are counted anew: `since`, or a later migration
+  -- the turn in which all join counters were last set anew: `since`, or that of a later migration
+  epoch = 1,
   cause = '',      -- why it was turned: REQUESTED, CANCELLED, FAILURE, TRY
   ending = '',     -- why it is to end FAILED, once nothing is in flight
   failed = '',     -- numbers of steps that have failed for good, as far as there is room
-  stuck_do = 0, stuck_undo = 0, -- how many these are: forward actions, undos
-  started = false, -- it had a start_at, and has begun
+  stuck_do = 0, stuck_undo = 0, -- forward actions, and undos, that have failed for good
+  started = false, -- the job had a start_at, and has begun
   start_at = 0, complete_by = 0,
-  -- step: each dispatch is an event on drover.events; reply: what happens at steps is sent to
-  -- reply_to
+  -- step: each dispatch is an event on drover.events; reply: step events are sent to reply_to
   events = '',
-  -- the last turn whose forward work the deadline has bounded, if the deadline has passed; see
+  -- false until the deadline has passed; then the last turn in which it limited forward work, see
   -- deadline.mark_passed()
   late = false,
   scan = false, scan_changed = false, had_cursor = false,
-  settled = 0,     -- seq of the end of a turn that this call records
-  watermark = 0,   -- the partition's watermark after what this call accepted or ended
-  next_try = 0,    -- it was taken back, and goes forward again at this time; 0: it does not
-  parked = 0,      -- steps that are parked, or tried again since, see add_parked()
+  settled = 0,     -- seq of the end of a turn that this call records; 0: none
+  watermark = 0,   -- that of the partition, if this call accepts a job or ends a turn
+  next_try = 0,    -- when a job that was taken back goes forward again; 0: it does not
+  parked = 0,      -- steps that count as parked, see add_parked()
   -- why the job needs a person: "kind since step actor class", see update_attention()
   attention = '',
   acknowledged = false, -- a person has acknowledged that
-  waits_for = '',  -- numbers of steps that are undone before a change is carried out, see change
+  waits_for = '',  -- numbers of steps that are undone before a change, see change.lua
 }}
 
--- `budget` is how many steps the call may touch; the jobs of one call share it. Fields that every
--- call sets stand here, although they are set again: a table that is made with all its fields need
--- not grow.
+-- budget.left: how many steps the call may still work on; all jobs of a call share it. Fields that
+-- load() always sets are initialised here as well, because a table that is constructed with all its
+-- fields need not grow.
 function job_new(p, id, now, def, n, budget)
   return setmetatable({
     p = p, id = id, key = p .. 'job:' .. id, now = now, def = def, n = n,
     desired = 'A', phase = 'PROCESSING', turn = 1, seq = 0, bytes = 0,
-    open = n,        -- steps that are not where the job wants them
+    open = n,        -- steps that are not at rest where the job wants them
     busy = 0,        -- steps in flight, backing off, parked, or with recovery requested
     was_busy = 0, due = now + SWEEP_BOUND, due_changed = false, step_text = false,
-    plain = false,   -- no field of RARE was ever set
-    bare = false,    -- nor has its data labels or a traceparent
+    plain = false,   -- true: no field of RARE was ever set
+    bare = false,    -- true: besides, the data has neither labels nor a traceparent
     spreads = {},    -- the cursor: work that did not fit into a call, see walks.lua
     changed = {bytes = nil, due = nil, busy = nil, locked_by = nil},
     records = {}, history = {nil, nil}, dispatched = {}, alerts = {},
@@ -125,9 +123,9 @@ local function read_cursor(job, text)
   end
 end
 
--- Fields that most jobs never have. As long as `plain` says so (1; or 2: the data has neither
--- labels nor a traceparent either) load() does not read them, because to look for a field that is
--- absent costs Redis more than to find one.
+-- Fields that most jobs never have. The field `plain` is 1 if the job has none of them; 2 if,
+-- besides, its data has neither labels nor a traceparent. Then load() does not read them, because
+-- looking for a field that is absent costs Redis more than finding one.
 local RARE = {'hold', 'cursor', 'scan', 'outcome', 'start_at', 'events', 'since', 'cause', 'ending',
   'failed', 'complete_by', 'late', 'stuck', 'epoch', 'started', 'parked', 'attention',
   'acknowledged', 'next_try', 'waits_for'}
@@ -164,7 +162,7 @@ local function load_rare(job)
     local offset, least = match(scan, '^(%d+) (%d+)$')
     if tonumber(offset) < job.n then
       job.scan = {offset = tonumber(offset), least = tonumber(least)}
-    else -- it has migrated to fewer steps: the scan begins anew
+    else -- the job has migrated to fewer steps: the scan begins anew
       job.scan_changed = true
     end
   end
@@ -200,7 +198,7 @@ function load(p, id, now, step_field, budget)
     job.bytes = 0
   end
   if not job.busy or job.busy < 0 or job.busy > job.n then
-    job.busy = job.n -- it does not end before a sweep has counted
+    job.busy = job.n -- the job does not end before a sweep has counted its steps
   end
   job.open = job.open or job.n -- likewise
   job.was_busy = job.busy
@@ -211,9 +209,10 @@ function load(p, id, now, step_field, budget)
   return job
 end
 
--- Calls f(...), which works on one job of several. Return: true and what f returns; or false and
--- what is wrong if that job is corrupt: a person has edited it, or a bug has, and no call can read
--- it. Such a job must not stop the others. Any other error is raised again.
+-- Calls f(...), which works on one job of several. Return: true and what f returns; or, if that job
+-- is corrupt, false and what is wrong with it. No call can read such a job: a person has edited it,
+-- or a bug has damaged it. It must not stop the work on the other jobs. Any other error is raised
+-- again.
 function try_job(f, ...)
   local good, first, second = pcall(f, ...)
   local wrong = not good and (type(first) == 'table' and first.err or first)
@@ -224,8 +223,8 @@ function try_job(f, ...)
   return good, good and first or wrong, second
 end
 
--- Adds to a counter. One that is no number, or gets below 0, begins again, at 0 or at what is
--- added.
+-- Adds `by` to a counter. If the counter is no number, or would be below 0, it becomes `by`, or 0
+-- if `by` is negative.
 function count_up(key, field, by)
   local good, count = try_job(call, 'HINCRBY', key, field, by)
   if not good or count < 0 then
@@ -246,7 +245,7 @@ function add_history(job, event, a, b, c, d)
     or head
 end
 
--- `expire` must look at this job at time t at the latest.
+-- Has `expire` inspect this job at time t at the latest.
 function lower_due(job, t)
   if job.scan then
     job.scan.least = min(job.scan.least, t)
@@ -267,8 +266,8 @@ function can_dispatch(job)
   return job.phase == 'PROCESSING' and job.hold == '' and job.ending == ''
 end
 
--- Whether work of the cursor can be done now. While no request may be sent, walks that only send
--- stay: w and y, and t if the job is to end.
+-- Whether work of the cursor can be done now. While no request may be sent, the walks that only
+-- send (w and y; also t if the job is to end), and what follows them, stay in the cursor.
 function has_cursor_work(job)
   local work = job.spreads[1]
   return work and job.phase == 'PROCESSING'
@@ -282,8 +281,9 @@ function set(job, name, value)
   job.changed[name] = type(value) == 'number' and int(value) or value
 end
 
--- Records that the deadline has passed, and that it has bounded the forward work of the turns up to
--- this one. The store has the turn plus 1; builds before 46 stored 1, and bounded nothing.
+-- Records that the deadline has passed, and that it has limited forward work in the turns up to
+-- this one. The field holds the turn plus 1. Builds before 46 stored 1, which means that no turn
+-- was limited.
 function deadline.mark_passed(job, turn)
   job.late, job.changed.late = turn, int(turn + 1)
 end
@@ -294,14 +294,14 @@ function deadline.has_passed(job)
   return job.late and job.late >= job.since and job.desired == 'A' and job.ending == ''
 end
 
--- Whether a job belongs to another user of the broker than `owner`. '' is a caller that may do this
--- to any job.
+-- Whether a job belongs to another user of the broker than `owner`. False if `owner` is '': the
+-- caller may read and command every job.
 function is_others(p, id, owner)
   return (owner or '') ~= '' and call('HGET', p .. 'data:' .. id, 'submitter') ~= owner
 end
 
--- Puts a value into the data of the job, in place of one that an earlier turn has left there, and
--- counts its bytes. '' deletes.
+-- Sets a field of the job's data ('' deletes it), and counts its bytes. Only in later turns than
+-- the first can the field have an old value.
 function set_data(job, field, value)
   local data = job.p .. 'data:' .. job.id
   local old = job.turn > 1 and call('HSTRLEN', data, field) or 0
@@ -315,7 +315,7 @@ function set_data(job, field, value)
   end
 end
 
--- Whether the deadline of forward work has passed and was not followed yet.
+-- Whether the deadline of forward work has passed and the job has not acted on it yet.
 function overdue(job)
   return job.complete_by > 0 and job.now >= job.complete_by and not job.late and job.desired == 'A'
     and job.phase == 'PROCESSING' and job.ending == ''

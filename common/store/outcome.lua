@@ -1,16 +1,16 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- What a job comes to: the failures that decide it, notifications and alerts about it, and the end
--- of a turn.
+-- The failures that decide a job's direction or its end, notifications and alerts about the job,
+-- and the end of a turn.
 
--- Counts the watermark of the partition up, for an accepted job or an ended turn, before a client
--- learns of it.
+-- Increases the watermark of the partition, for an accepted job or an ended turn, before a client
+-- learns of that job or end.
 function move_watermark(job)
   job.watermark = call('HINCRBY', job.p .. 'mark', 'count', 1)
 end
 
--- Puts a notification about the last entry of the history into the outbox. It keeps how the job is
--- now, because the job may have gone on before a scheduler publishes the notification.
+-- Puts a notification about the last entry of the history into the outbox, with a copy of the job's
+-- present state, because the job may have gone on before a scheduler publishes the notification.
 local function add_notification(job, outcome, reason, steps)
   call('HSET', job.p .. 'data:' .. job.id, 's' .. job.seq,
     concat({outcome, job.phase, int(job.turn), int(job.now), int(max(min(job.open, job.n), 0)),
@@ -19,8 +19,8 @@ local function add_notification(job, outcome, reason, steps)
   count_up(job.key, 'owes', 1)
 end
 
--- The class of the error that this call is about, as one word; the reason if no agent has reported
--- one.
+-- The class of the error in the report that this call records, as one word; `reason` if there is no
+-- such error.
 function class_of(job, reason)
   if job.class and job.class ~= '' then
     return sub(job.class:gsub('[^%w_.-]', '_'), 1, 64)
@@ -28,7 +28,7 @@ function class_of(job, reason)
   return reason
 end
 
--- Sets what a person is needed for, as "step actor class".
+-- Sets why the job needs a person, as "step actor class".
 function set_attention_cause(job, i, asked, class)
   local step = i and step_of(job.def, i).name or ''
   local actor = i and terms_of(job.def, i, asked).actor or ''
@@ -36,8 +36,8 @@ function set_attention_cause(job, i, asked, class)
     .. class
 end
 
--- The number (varint) that stands at `at` in a protobuf message, and where it ends; nil if none
--- does.
+-- The varint at position `at` of a protobuf message, and the position after it; nil if there is
+-- none.
 local function number_at(text, at)
   local value, factor, b = 0, 1, nil
   repeat
@@ -66,7 +66,7 @@ function deciding.without_details(text)
   return kept
 end
 
--- The failures that have decided forward and back, as the store keeps them; '' if none has.
+-- The deciding failures of the way forward and of the way back, as stored; '' for none.
 local function decisions(job)
   return match(job.changed.failure or call('HGET', job.key, 'failure') or '', '^([^|]*)|?(.*)$')
 end
@@ -75,10 +75,10 @@ local function set_decisions(job, forward, back)
   job.changed.failure = forward .. (back ~= '' and '|' .. back or '')
 end
 
--- A failure decides that the job does not get to its desired state, forward (A) or back (D): the
--- failure of step i, or of no step if i is nil. The first failure in each direction counts. The job
--- keeps it as "name asked reason number class", with that of the direction back behind a bar; its
--- data keeps the error of the step.
+-- Records that a failure of step i (nil: of no step) decides that the job does not reach its
+-- desired state, on the way forward (asked = A) or back (D). Only the first failure of each way is
+-- kept. The job's field is "name asked reason number class", then "|" and the same for the way
+-- back; the job's data keeps the error of the step.
 function deciding.failure(job, i, asked, reason)
   local forward, back = decisions(job)
   if (asked == 'A' and forward or asked == 'D' and back) ~= '' then
@@ -94,7 +94,7 @@ function deciding.failure(job, i, asked, reason)
   count_up(job.key, 'failures', 1)
 end
 
--- The failure that has decided last, and its error; '' and '' if none has.
+-- The last deciding failure, and its error; '' and '' if there is none.
 function deciding.last(job)
   local forward, back = decisions(job)
   if forward == '' and back == '' then
@@ -105,15 +105,15 @@ function deciding.last(job)
     call('HGET', data, back ~= '' and 'failure_back' or 'failure') or ''
 end
 
--- The job goes on: no failure has decided in its present direction; with `all`, in neither
--- direction.
+-- Forgets the deciding failures of the present direction, and of the way back in any case, because
+-- the job goes on; with `all`, those of both directions.
 function deciding.reset(job, all)
   local forward = decisions(job)
   set_decisions(job, not all and job.desired == 'D' and forward or '', '')
 end
 
--- Adds an alert to the answer. i: a step, or NO_STEP; asked: A or D, which dispatch of the step it
--- is about.
+-- Adds an alert to the answer. i: the step, or NO_STEP. asked: what the dispatch concerned asked
+-- for, A (if left out) or D.
 function alert(job, i, reason, asked)
   job.alerts[#job.alerts + 1] = {i = i, reason = reason, asked = asked or 'A', seq = job.seq}
 end
@@ -130,8 +130,8 @@ function add_alert(job, i, reason, asked)
     i == NO_STEP and '' or int(i) .. (asked == 'D' and ' 1' or ' 0'))
 end
 
--- Whether an end needs a person: nobody has asked for it, and the workflow does not call it
--- ordinary.
+-- Whether an end needs a person: no client or person has asked for it, and the workflow does not
+-- say that it is ordinary.
 local function is_trouble(job, outcome, reason)
   if outcome == 'COMPENSATED' and reason == 'FAILURE' then
     return match(call('HGET', job.def.key, 'job') or '', '^%u %d+ ([01]) ') ~= '1'
@@ -144,7 +144,7 @@ function settle(job, outcome, reason)
   change.drop(job)
   local there = outcome == 'SUCCEEDED' or outcome == 'COMPENSATED' and reason == 'REQUESTED'
   if outcome == 'FAILED' or outcome == 'COMPENSATION_FAILED' then
-    -- None has decided yet if a person has retried another step since, see deciding.reset().
+    -- If a person has retried another step since, deciding.reset() has deleted the failure.
     deciding.failure(job, tonumber(match(job.failed, '^%d+')), outcome == 'FAILED' and 'A' or 'D',
       'PERMANENT')
   end
@@ -172,7 +172,7 @@ function settle(job, outcome, reason)
   job.settled = job.seq
   move_watermark(job)
   add_notification(job, outcome, reason, job.failed)
-  if outcome ~= 'SUCCEEDED' then -- for the event of this end: the job may turn before that is sent
+  if outcome ~= 'SUCCEEDED' then -- for the event of this end: the job may turn before it is sent
     local why, failure = deciding.last(job)
     if why ~= '' then
       local data, seq = job.p .. 'data:' .. job.id, int(job.seq)
@@ -187,7 +187,7 @@ function settle(job, outcome, reason)
   end
 end
 
--- A job that has ended goes on.
+-- Lets a job that has ended go on.
 function reopen(job)
   set(job, 'outcome', '')
   set(job, 'reason', '')

@@ -2,7 +2,7 @@
 --
 -- Writes a job: all that a call has changed in it, and the lists of jobs that need attention.
 
-local CONTINUED = 1000           -- ms in which the scheduler that left a cursor drives the job on
+local CONTINUED = 1000           -- ms for the scheduler that left a cursor to drive the job on
 
 local function cursor_text(job)
   local words = {}
@@ -27,8 +27,8 @@ local function save_history(job)
   end
 end
 
--- What the job needs a person for: parked; deadline (it is on hold, and its deadline has passed);
--- ended. '' for nothing.
+-- Why the job needs a person: parked; deadline (the job is on hold, and its deadline has passed);
+-- ended. '' if it does not.
 local function need_of(job)
   if job.acknowledged then
     return ''
@@ -39,7 +39,7 @@ local function need_of(job)
   return job.parked > 0 and 'parked' or waits and 'deadline' or ''
 end
 
--- Updates the lists of jobs that need attention, and why this one does.
+-- Updates the lists of jobs that need attention, and the reason why this one does.
 local function update_attention(job)
   local kind, was, since = need_of(job), match(job.attention, '^(%S+) (%d+)')
   was = was or ''
@@ -97,7 +97,7 @@ function save(job, by)
   end
   if job.plain and rare then
     fields[n + 1], fields[n + 2], n = 'plain', '0', n + 2
-    job.bare = false -- complete_by may be one of them: requests must read it
+    job.bare = false -- complete_by may be one of these fields: put_requests() must read it
   end
   for i, rec in pairs(job.records) do
     fields[n + 1], fields[n + 2], n = int(i), record_text(rec), n + 2

@@ -1,13 +1,13 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Transitions of steps and jobs: what follows when a step comes to rest, is parked or fails for
--- good, and when a job turns.
+-- Transitions of steps and jobs: what the store does when a step comes to rest, is parked or fails
+-- for good, and when a job turns.
 
-local FAILED_BYTES = 1000        -- of the list of steps that have failed for good
+local FAILED_BYTES = 1000        -- length of the list of steps that have failed for good
 
--- Whether the walk t has passed step i. After a turn this walk counts each step that is where the
--- job wants it. A step that the walk has not reached is not dispatched, and does not count for
--- itself.
+-- Whether the walk t has counted step i already; true if no such walk is under way. Until then a
+-- step that comes to rest is not dispatched and changes no counter of other steps, because the walk
+-- will count it.
 function walk_has_passed(job, i)
   local k = 1
   while job.spreads[k] and job.spreads[k].from == 'l' do
@@ -34,7 +34,7 @@ local function spread_from(job, i)
   end
 end
 
--- The step does not count as parked any more, see add_parked().
+-- Stops counting a step as parked, see add_parked().
 function remove_parked(job, i)
   if job.parked > 0 and call('HGET', job.key, 'k' .. i) == int(job.since) then
     call('HDEL', job.key, 'k' .. i)
@@ -42,17 +42,17 @@ function remove_parked(job, i)
   end
 end
 
--- A step is where the job wants it: the steps after it have one less to wait for.
+-- Records that a step is where the job wants it: each step after it has one less to wait for.
 local function reach_desired(job, i)
   remove_parked(job, i)
   job.open = job.open - 1
   spread_from(job, i)
 end
 
--- A step that waits for nothing is dispatched, or passed over.
+-- Dispatches a step that waits for nothing, or passes over it.
 function begin(job, i, rec, nonce)
   if not can_dispatch(job) then
-    return -- the walk after a hold looks at every step
+    return -- the walk after a hold visits every step
   elseif pass_over(job, i, rec) and job.desired == 'D' then
     reach_desired(job, i)
   else
@@ -60,7 +60,8 @@ function begin(job, i, rec, nonce)
   end
 end
 
--- A step has come to rest: its dispatch has ended, or its timer is cancelled.
+-- Brings a step to rest, because its dispatch has ended or its timer is over or cancelled. Then
+-- counts it if it is where the job wants it, or dispatches it if it waits for nothing.
 function come_to_rest(job, i, rec, nonce)
   job.records[i] = rec
   record_of(job, i)
@@ -74,9 +75,9 @@ function come_to_rest(job, i, rec, nonce)
   end
 end
 
--- Counts a step as parked. It counts until it has succeeded, or a person has it begin anew; also
--- while it is tried again. A step that was parked before the job was turned does not count. Return:
--- whether it did not count before.
+-- Counts a step as parked until it succeeds or a person restarts it, even while it is being tried
+-- again. Steps that were parked before the job was turned do not count. Return: whether the step
+-- did not count before.
 function add_parked(job, i)
   local since = int(job.since)
   if call('HGET', job.key, 'k' .. i) == since then
@@ -87,8 +88,8 @@ function add_parked(job, i)
   return true
 end
 
--- Parks a step. If it was parked before and got another attempt meanwhile, that is no new alert,
--- unless there will be no other attempt.
+-- Parks a step. If the step counts as parked already, because it was parked before and got another
+-- attempt, no new alert is raised, unless that was the last attempt (till = 0).
 function park(job, i, rec, reason, till)
   set_attention_cause(job, i, rec.asked, class_of(job, reason))
   local is_new = add_parked(job, i)
@@ -99,16 +100,16 @@ function park(job, i, rec, reason, till)
   end
 end
 
--- Whether the job was accepted when its definition was stored by an earlier build, without a
--- silence interval and an interval between runs. Such a job stays as it was.
+-- Whether the job was accepted while its definition had neither a silence interval nor a wait
+-- between runs, because an earlier build had stored it. Such a job does without them.
 function is_older_job(job)
   local renewed = tonumber(call('HGET', job.def.key, 'renewed') or '')
   return renewed and tonumber(call('HGET', job.key, 'created')) < renewed
 end
 
 -- When a step that was parked after expiries is tried again, by one dispatch: after its silence
--- interval. Each further expiry doubles the interval, up to a day or, if it is longer, the interval
--- itself. 0: never.
+-- interval. Each further expiry doubles the interval, to a day at most, or to the configured
+-- interval if that is longer. 0: never.
 function silence_ends(job, t, rec)
   if t.silence == 0 or is_older_job(job) then
     return 0
@@ -116,8 +117,8 @@ function silence_ends(job, t, rec)
   return job.now + min(t.silence * 2 ^ max(rec.expiries - t.expiries, 0), max(t.silence, DAY))
 end
 
--- Why this work is not to be tried again, and when it is all the same, 0 for never; nil if it may
--- be tried.
+-- Why the attempts of the step's work are used up, and the time of the next attempt in spite of
+-- that (0: none). nil if they are not used up.
 function used_up(job, i, rec)
   local t = terms_of(job.def, i, rec.asked)
   if rec.expiries >= t.expiries then
@@ -127,7 +128,7 @@ function used_up(job, i, rec)
   end
 end
 
--- Sets how many steps have failed for good: forward actions, undos.
+-- Sets how many forward actions, and how many undos, have failed for good.
 function set_stuck(job, to_do, to_undo)
   job.stuck_do, job.stuck_undo = to_do, to_undo
   job.changed.stuck = int(to_do) .. ' ' .. int(to_undo)
@@ -141,13 +142,12 @@ local function stuck_by(job, rec, n)
   end
 end
 
--- The job goes forward, because a person has asked for it or as another run. Its deadline bounds
--- it, unless it has passed already.
+-- If the job goes forward: applies its deadline, unless the deadline has passed already.
 function apply_deadline(job)
   if job.desired == 'A' and job.complete_by > job.now then
     lower_due(job, job.complete_by)
   elseif job.desired == 'A' and job.complete_by > 0 then
-    deadline.mark_passed(job, job.turn - 1) -- it has passed: it bounds nothing in this turn
+    deadline.mark_passed(job, job.turn - 1) -- it limits nothing in this turn
   end
 end
 
@@ -183,14 +183,14 @@ function turn(job, desired, cause, ...)
   add_history(job, 'turned', desired, cause, ...)
   change.drop(job)
   if job.hold == 'deadline' then
-    set(job, 'hold', '') -- the deadline bounds forward work only
+    set(job, 'hold', '') -- the deadline limits forward work only
   end
   apply_deadline(job)
   set_stuck(job, 0, 0)
   count_anew(job)
 end
 
--- The job is to end FAILED, once nothing is in flight.
+-- Has the job end FAILED once nothing is in flight.
 function end_as_it_is(job, reason)
   set(job, 'ending', reason)
   add_history(job, 'ending', reason)
@@ -214,8 +214,8 @@ function remove_failed(job, i, rec)
   stuck_by(job, rec, -1)
 end
 
--- Adds a walk of this kind (w, y) over all steps, unless the last piece of the cursor is one that
--- has not begun.
+-- Adds a walk of this kind (w, y) over all steps to the cursor, unless the last piece of the cursor
+-- is such a walk and has not begun.
 function add_walk(job, kind)
   local last = job.spreads[#job.spreads]
   if not last or last.from ~= kind or last.offset > 0 then
@@ -223,8 +223,8 @@ function add_walk(job, kind)
   end
 end
 
--- A step does not get where the job wants it by more attempts. As the policy says (recourse), parks
--- the step (P), turns the job (C), or ends it (F). An undo that is not parked has failed for good.
+-- Ends the attempts of a step as the policy says (recourse): parks the step (P), turns the job (C),
+-- or ends the job (F). An undo that is not parked has failed for good.
 function give_up(job, i, rec, recourse, reason, till)
   if recourse == 'P' then
     park(job, i, rec, reason, till)
@@ -235,7 +235,7 @@ function give_up(job, i, rec, recourse, reason, till)
     add_history(job, 'given_up', i, reason)
     add_failed(job, i, rec)
     if change.waits_for(job, i) then
-      -- It cannot be carried out; what else the job has to do goes on.
+      -- The change cannot be carried out; the other work of the job goes on.
       change.drop(job, 'FAILED', i)
       add_walk(job, 'w')
     end

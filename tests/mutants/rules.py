@@ -1308,10 +1308,10 @@ RULES = {
         "a failed step is undone before it is tried again": (
             lua("transitions"),
             "    dispatch(job, i, rec, next_asked(job, rec), nonce)\n  end\nend\n\n"
-            "-- A step has come",
+            "-- Brings a step",
             "    local back = rec.current == 'U' and step_of(job.def, i).has_revert\n"
             "    dispatch(job, i, rec, back and 'D' or next_asked(job, rec), nonce)\n  end\nend\n"
-            "\n-- A step has come",
+            "\n-- Brings a step",
         ),
     },
     "Each turn has keys of its own, and all tries of the same work have one key": {
