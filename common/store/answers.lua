@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Answers of the functions that change a job: the code, and what is to be sent and told.
+-- Answers of the functions that change a job: the code, and what the scheduler is to publish.
 
 function put(out, ...)
   local n, list = #out, {...}
@@ -29,8 +29,8 @@ local function data_of(job, fields)
   return values
 end
 
--- Adds the results that these dispatches take to the fields to read. For an undo they include that
--- of its forward action. Return: the numbers of their steps.
+-- Adds to the fields to read the results that the dispatches of this call take; for an undo also
+-- the result of its forward action. Return: the numbers of the steps that have these results.
 local function add_results(job, fields)
   local steps, seen = {}, {}
   for _, d in ipairs(job.dispatched) do
@@ -46,8 +46,8 @@ local function add_results(job, fields)
   return steps
 end
 
--- Adds the last error and the arguments of each dispatch to the fields to read. Return: the
--- dispatch of each of these fields, by its place; nil for none.
+-- Adds to the fields to read the last error and the arguments of each dispatch that may have them.
+-- Return: place of such a field -> its dispatch; nil for none.
 local function add_own(job, fields)
   local own
   for _, d in ipairs(job.dispatched) do
@@ -80,8 +80,7 @@ local function put_request(out, d)
   end
 end
 
--- Appends <data>: the values of the first fields, and the results of these steps, whose values
--- follow.
+-- Appends <data>: the first n_first values, and the results of these steps, which follow them.
 local function put_data(out, job, values, n_first, steps)
   local input, labels, traceparent, complete_by = unpack(values, 1, n_first)
   local n = #out
@@ -118,10 +117,10 @@ local function put_requests(out, job)
   put_data(out, job, values, n_first, steps)
 end
 
--- Appends <transition> to an answer. Those of one word share a value: one more value costs Redis,
--- and the scheduler that reads it, more than a longer one. settled, watermark: seq of the end of a
--- turn, and the watermark; 0 for none. step_events: 1 if the job has events `step`, 2 if
--- step_events() may have entries to read. <data> is what all requests carry.
+-- Appends <transition> to an answer. Short words are joined into one value, because one more value
+-- costs Redis, and the scheduler that reads it, more than a longer one. settled: seq of the end of
+-- a turn, 0 for none. watermark: 0 if it has not grown. step_events: 1 if the job has events
+-- `step`, 2 if `step_events` may have entries to read. <data> is what all requests carry.
 function put_transition(out, code, job)
   local n = #out
   out[n + 1], out[n + 2] = code, job.def.digest
@@ -136,7 +135,7 @@ function put_transition(out, code, job)
   put_requests(out, job)
 end
 
--- <transition> of no job: a code.
+-- A <transition> without a job: a code.
 local NOTHING = ' 0 0 0 0 0 0 0 0 0'
 
 function only_code(code, now)

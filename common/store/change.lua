@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- A change of the definition, or of the arguments of a step, and its waiting: what may have been
--- done by the present ones is undone first; meanwhile the job begins nothing forward. The data of
--- the job keeps the command, which is carried out when all is undone.
+-- A change of the definition, or of the arguments of a step. Work that may have taken effect by the
+-- present ones is undone first. Until that is done the change waits: the data of the job keeps the
+-- command, and the job dispatches no forward action.
 
 function take_definition(job, digest)
   hold_definition(job.p, digest)
@@ -14,23 +14,26 @@ function is_ready(p, digest)
   return call('HGET', p .. 'def:' .. digest, 'ready') == FORMAT
 end
 
--- The record of step i. The call may have changed it already, if it carries out a command that has
--- waited.
+-- The record of step i. If this call carries out a command that has waited, it may have changed the
+-- record already.
 function present(job, i, text)
   return job.records[i] or parse_record(text, step_of(job.def, i))
 end
 
--- A step that a command changes, and how: "12", "12t" or "12!". t: other terms of its dispatches,
--- such as its lease; it is the same work under the same key. Otherwise it becomes other work. !:
--- also if its present work may have taken effect and has no revert.
+-- Reads which step a command changes, and how:
+--   12    the step becomes other work
+--   12t   only the terms of its dispatches change, such as its lease: the same work under the same
+--         key
+--   12!   the step becomes other work, also if its present work may have taken effect and has no
+--         revert
 function target(word)
   local i, how = match(word, '^(%d+)([t!]?)$')
   return tonumber(i), how
 end
 
--- What happens to the present work of a step before it becomes other work. nil: nothing, it was not
--- done. UNDO, ANEW: it may have been done; it is undone first, or left as it is. Behind a nil
--- stands why neither is possible.
+-- What is to be done about the present work of a step before the step becomes other work. UNDO: it
+-- may have taken effect, and is undone first. ANEW: it may have taken effect, and is left as it is.
+-- nil: nothing is to be done; or, if a reason follows the nil, the step must not be changed.
 function before_other_work(job, i, rec, how)
   if rec.current ~= 'U' then
     return nil
@@ -41,10 +44,11 @@ function before_other_work(job, i, rec, how)
   return how == '!' and 'ANEW' or nil, how ~= '!' and 'UNKNOWN' or nil
 end
 
--- Puts a command off until these steps are undone by the present definition. Each undo has a turn
--- of its own, which no forward action has: the turn of the job is higher. An undo that was sent
--- before is the same work. steps: { i, rec }…; then the name of the command, the digest of the
--- definition that it brings, and its other arguments.
+-- Puts a command off until these steps are undone by the present definition. Each undo gets an
+-- unused turn number, because the job's turn grows by 2, so its key differs from that of any
+-- forward action. An undo that was sent before keeps its number: it is the same work. steps: { i,
+-- rec }…; then the name of the command, the digest of the definition that it brings, and its other
+-- arguments.
 function put_off(job, nonce, steps, name, definition, ...)
   local texts, numbers = {}, {}
   for k, word in ipairs({name, definition, ...}) do
@@ -70,7 +74,7 @@ function put_off(job, nonce, steps, name, definition, ...)
   return 'DONE'
 end
 
--- Ends the waiting of a command, and returns its name and its arguments.
+-- Removes the command that waits. Return: its name and its arguments.
 local function take_words(job)
   local words = texts_of(call('HGET', job.p .. 'data:' .. job.id, 'change') or '')
   set(job, 'waits_for', '')
@@ -83,8 +87,8 @@ function change.waits_for(job, i)
   return job.waits_for ~= '' and (' ' .. job.waits_for .. ' '):find(' ' .. int(i) .. ' ', 1, true)
 end
 
--- Drops the command that waits: the job turns, or has ended, and keeps its definition; or `why`, at
--- step i.
+-- Drops the command that waits, so the job keeps its definition. why, i: the reason, and the step
+-- concerned; without them, the job turns or has ended.
 function change.drop(job, why, i)
   if job.waits_for == '' then
     return
@@ -110,7 +114,7 @@ function change.is_due(job)
   return true
 end
 
--- The command that has waited, with its arguments, is carried out.
+-- Carries out a command that has waited.
 local function after_waiting(job, nonce, name, definition, ...)
   local code, why, i = nil, 'LOST', nil
   if commands[name] then
@@ -128,8 +132,8 @@ function change.carry_out(job, nonce)
   after_waiting(job, nonce, take_words(job))
 end
 
--- A step that is not in flight gets another definition, or other arguments, and begins anew. what:
--- for the history; arguments: "" for those that it has; step: see target().
+-- Gives a step that is not in flight another definition, or other arguments, and restarts it. what:
+-- for the history. arguments: "" to keep those that it has. step: see target().
 function commands.change(job, command, definition, what, arguments, step)
   local i, how = target(step)
   local rec, why = present(job, i, call('HGET', job.key, int(i))), no_tries(job)

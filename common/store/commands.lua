@@ -1,7 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Commands. Each gets the job, what steer() has read, and its arguments. Return: a code; and if it
--- refuses, why, and the step that is to blame. What it changes is saved only if the code is DONE.
+-- Commands. Each is a function of `commands`, and gets the job, the table `command` that `steer`
+-- has built, and its arguments. Return: a code; and if the command is refused, why, and because of
+-- which step. What the function changes in the loaded job is saved only if the code is DONE; so
+-- set_desired() writes `tried` itself when its answer is UNCHANGED.
 
 local TRIES_MAX = 1000           -- runs of a job: the most that a workflow can allow
 
@@ -18,7 +20,7 @@ local function set_desired(job, to, cause)
     elseif to == 'D' and not finished(job) and may_try_again(job) then
       call('HSET', job.key, 'tried', int(TRIES_MAX)) -- no other run by itself
       if job.next_try > 0 then
-        set(job, 'cause', cause) -- it is taken back already, and ends so
+        set(job, 'cause', cause) -- the job is taken back already, and only has to end
         return 'DONE'
       end
     end
@@ -66,7 +68,8 @@ function commands.kill(job, command)
   return 'DONE'
 end
 
--- A person knows what the job needs: no other person need look. The job stays as it is.
+-- Takes the job off the lists of those that need attention: a person knows about it. Nothing else
+-- in the job changes.
 function commands.acknowledge(job)
   if job.acknowledged then
     return 'UNCHANGED'
@@ -83,7 +86,7 @@ function commands.pause(job, command)
   elseif job.hold == 'paused' then
     return 'UNCHANGED'
   end
-  -- also if its deadline holds it: that hold bounds forward work only
+  -- also if the job is on hold after its deadline: that hold stops forward work only
   put_on_hold(job, 'paused', command.said)
   add_history(job, 'held', 'paused')
   return 'DONE'
@@ -108,7 +111,8 @@ function commands.resume(job)
   return 'DONE'
 end
 
--- Nothing is counted against the step any more.
+-- Clears what the job and the record have counted against a step: it is not parked, and has not
+-- failed.
 function reset_step(job, i, rec)
   job.records[i] = rec
   record_of(job, i)
@@ -119,21 +123,21 @@ function reset_step(job, i, rec)
   reset_counts(rec)
 end
 
--- A person has said something about the step: it begins anew.
+-- Restarts a step after a command about it: a Retry, a Resolve or a change.
 function begin_anew(job, i, rec, nonce)
   reset_step(job, i, rec)
   come_to_rest(job, i, rec, nonce)
 end
 
--- A job that a failure has ended, or is about to end, goes on. If its timers were cancelled, a walk
--- of this kind looks at all steps.
+-- Lets a job go on that a failure has ended, or is about to end. If the job was about to end its
+-- timers were cancelled, so a walk of this kind is to visit all steps.
 function resume_after_failure(job, kind)
   if finished(job) then
     reopen(job)
     apply_deadline(job)
   end
   if job.late then
-    deadline.mark_passed(job, 0) -- what is sent from now on has no bound
+    deadline.mark_passed(job, 0) -- the deadline limits nothing that is sent from now on
   end
   deciding.reset(job)
   if job.ending ~= '' then
@@ -147,7 +151,7 @@ function resume_after_failure(job, kind)
   end
 end
 
--- Why this step cannot be tried again now, as it is or changed; nil if it can.
+-- Why this step cannot be tried again now, as it is or (changed) after a change; nil if it can.
 function no_retry(job, rec, changed)
   if rec.state == 'R' or rec.state == 'M' then
     return rec.state == 'M' and job.hold ~= '' and 'DUE' or 'IN_FLIGHT'
@@ -157,8 +161,8 @@ function no_retry(job, rec, changed)
   end
 end
 
--- Whether a Retry of all steps has a step that begins anew. In a job with more steps than the
--- budget only the walk finds out.
+-- Whether a Retry of all steps would restart any step. Also true if the job has more steps than the
+-- budget: then only the walk finds out.
 local function can_retry(job)
   if finished(job) or job.ending ~= '' or job.n > BUDGET then
     return true
@@ -179,8 +183,8 @@ function no_tries(job)
   end
 end
 
--- The steps begin anew; without any, all that are parked or have failed. Builds before 46 have sent
--- new arguments for the step in place of "".
+-- Restarts these steps; if none is named, all that are parked or have failed. arguments: ""; but
+-- schedulers before build 46 pass new arguments for the one step that they name.
 function commands.retry(job, command, arguments, ...)
   local steps, why = {...}, no_tries(job)
   if why then
@@ -212,7 +216,7 @@ function commands.retry(job, command, arguments, ...)
   return 'DONE'
 end
 
--- A person says what state the step is in, A or D, and gives its result.
+-- Records what a person says about a step: its current state, A or D, and its result.
 function commands.resolve(job, command, step, state, result)
   local i, why = tonumber(step), no_tries(job)
   local rec = record_of(job, i, call('HGET', job.key, step))

@@ -51,8 +51,8 @@ function record_of(job, i, text)
   return rec
 end
 
--- Whether the deadline limits this dispatch. It does if on_deadline is COMPENSATE or FAIL: then
--- forward work gets no more time than is left until the deadline.
+-- Whether the deadline limits this dispatch. It does if that is a forward action and on_deadline is
+-- COMPENSATE or FAIL; then forward work gets no more time than is left until the deadline.
 function is_bounded(job, asked)
   if asked ~= 'A' or job.complete_by == 0 then
     return false

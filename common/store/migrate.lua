@@ -3,8 +3,8 @@
 -- The command `migrate`: a job gets a newer version of its workflow.
 
 -- Whether an agent may have begun a step under its present definition: the step was dispatched, and
--- not all requests came back. If all before came back, the dispatch in flight counts as not begun
--- as long as there is no evidence.
+-- not all requests came back. If all earlier requests came back, the one in flight counts as not
+-- begun as long as there is no evidence.
 local function is_begun(job, i, rec)
   local flies = rec.state == 'R' and rec.attempt > 1
   local progress, was_taken = progress_of(job.p, job.id, i, rec.token)
@@ -12,19 +12,19 @@ local function is_begun(job, i, rec)
     or rec.unstarted < rec.attempt - (flies and 1 or 0)
 end
 
--- Whether a step was sent, and more is known of it than that no queue took the request.
+-- Whether the step is in flight, or its current state is unknown (U).
 local function may_have_begun(rec)
   return rec.state == 'R' or rec.current == 'U'
 end
 
--- The same as before_other_work(), for a step that has another definition in a newer version. A
--- step that no agent can have begun is replaced as it is.
+-- The same as before_other_work(), for a step that a newer version defines in another way. Nothing
+-- is to be done about a step that no agent can have begun.
 local function before_migration(job, i, rec, how, is_gone)
   local flies = rec.state == 'R' or rec.state == 'M'
   if how == 't' then
     return nil, flies and 'IN_FLIGHT' or nil
   elseif rec.current == 'A' then
-    return nil, 'BEGUN' -- perhaps a person has resolved it
+    return nil, 'BEGUN' -- even if no agent has: a person may have resolved the step
   elseif is_gone and may_have_begun(rec) then
     return nil, 'GONE' -- no definition would undo it
   elseif not is_begun(job, i, rec) then
@@ -35,15 +35,15 @@ local function before_migration(job, i, rec, how, is_gone)
   return before_other_work(job, i, rec, how)
 end
 
--- Replaces a step by that of the newer version. If all its requests came back, an agent may still
--- have had one: then the step is undone first, as the newer version says, under the turn between.
--- Its attempts begin anew, under other keys.
+-- Replaces a step by that of the newer version. An agent may have had a request although all came
+-- back. If so, the step is undone first, as the newer version says, with the turn number between
+-- the old one and the new one. Attempts are numbered from 1 again, under other keys.
 local function replace_step(job, i, rec, before)
   if rec then
     local maybe = may_have_begun(rec) and before ~= 'ANEW'
     if rec.state == 'R' then
       add_history(job, 'withdrawn', i, rec.attempt, token_id(i, rec.token))
-    elseif rec.state == 'F' and rec.since >= job.since then -- in the present direction: it counts
+    elseif rec.state == 'F' and rec.since >= job.since then -- failed in the present direction
       remove_failed(job, i, rec)
     end
     remove_parked(job, i)
@@ -62,11 +62,11 @@ local function replace_step(job, i, rec, before)
   call('HDEL', job.p .. 'data:' .. job.id, 'e' .. i, 'p' .. i, 't' .. i, 'l' .. i, 'c' .. i,
     'u' .. i)
   call('HDEL', job.key, 'b' .. i)
-  set_data(job, 'a' .. i, '') -- meant for the work before
+  set_data(job, 'a' .. i, '') -- meant for the replaced step
 end
 
 -- The steps that differ from those of the job, { i, how, rec, before }…, and those of them that are
--- undone first; or nil, why that is not possible, and the step.
+-- undone first; or nil, why the migration is not possible, and the step concerned.
 local function plan_migration(job, has_waited, gone, words)
   local steps, numbers, undo, flying = {}, {}, {}, nil
   for k, word in ipairs(words) do
@@ -78,7 +78,8 @@ local function plan_migration(job, has_waited, gone, words)
     if text or job.records[step.i] then
       step.rec = present(job, step.i, text)
       step.before, why = before_migration(job, step.i, step.rec, step.how, k <= gone)
-      why = why or has_waited and step.rec.state == 'R' and 'IN_FLIGHT' -- perhaps by this call
+      -- this call may have dispatched it
+      why = why or has_waited and step.rec.state == 'R' and 'IN_FLIGHT'
       if why then
         return nil, why, step.i
       end
@@ -94,9 +95,9 @@ local function plan_migration(job, has_waited, gone, words)
   return steps, undo
 end
 
--- The job gets a newer version of its workflow, with n steps. The steps are those that differ from
--- what the job has, see target(); the first `gone` of them are not in the newer version, and must
--- not have been sent.
+-- Gives the job a newer version of its workflow, with n steps. The arguments after `gone` are the
+-- steps that differ from those of the job, see target(). The first `gone` of them are not in the
+-- newer version; none of these may be in flight, or have taken effect.
 function commands.migrate(job, command, definition, n, name, gone, ...)
   if finished(job) or job.ending ~= '' or job.desired == 'D' then
     return 'WRONG_STATE', finished(job) and job.outcome or job.ending ~= '' and 'ENDING' or 'BACK'

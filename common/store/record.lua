@@ -1,10 +1,10 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The store functions `record` and `unsent`: what became of dispatches. Replies, requests that came
--- back, and requests that have not been sent.
+-- The store functions `record` (replies, and requests that came back) and `unsent` (requests that
+-- have not been sent).
 
-local WAIT_SLACK = 1000          -- ms by which a request may come back before its wait is over
-local AT_ONCE = 10               -- ms; a shorter deferral of a first attempt needs no timer
+local WAIT_SLACK = 1000          -- ms; a request back this long before its wait ends was discarded
+local AT_ONCE = 10               -- ms; for a shorter deferral of the first attempt no timer is set
 
 -- The backoff after the n-th failure: initial × coefficient^(n-1), at most the longest, plus
 -- jitter.
@@ -27,20 +27,22 @@ local function on_success(job, i, rec, op)
   come_to_rest(job, i, rec, op.nonce)
 end
 
--- Whether an agent may have begun a request that came back. It may, if no agent took the request in
--- time (N): an agent that had it may have died, and the broker offered it again for the rest of its
--- wait. It may, if the request could not be sent in time (S): another scheduler may have sent it.
--- If no queue took it (X), or it is too large (L), no agent has begun it, unless it was sent once
--- more.
+-- Whether an agent may have begun a dispatch, by the kind of the report about it:
+--   N        yes: an agent that had the request may have died, and the broker offered it again for
+--            the rest of its wait
+--   S        yes: another scheduler may have sent the request
+--   X, L     no: no queue took the request, or it is too large; yes if it was sent once more
+--            (c<step>)
+--   others   yes
 local function maybe_begun(job, i, rec, op)
   return op.kind ~= 'X' and op.kind ~= 'L'
     or call('HGET', job.p .. 'data:' .. job.id, 'c' .. i) == rec.token
 end
 
 local function on_failure(job, i, rec, op)
-  job.class = op.error_class -- of the step that this call may give up
+  job.class = op.error_class -- see class_of()
   local step, t = step_of(job.def, i), terms_of(job.def, i, rec.asked)
-  if not maybe_begun(job, i, rec, op) then -- its current state stays
+  if not maybe_begun(job, i, rec, op) then -- the current state of the step stays
     rec.unstarted = rec.unstarted + 1
   else
     local proven = op.effect == 'N' and rec.asked == 'A' and step.waived
@@ -56,12 +58,14 @@ local function on_failure(job, i, rec, op)
     rec.failures = rec.failures + 1
     add_history(job, 'failed', i, rec.attempt, token_id(i, rec.token), op.agent)
   end
-  -- The second: an undo that was not sent, and the job wants the step as it is.
+  -- The second condition: such as an undo that was never sent, while the job wants the step as it
+  -- is.
   if overtaken(job, rec) or rec.current == job.desired then
     come_to_rest(job, i, rec, op.nonce)
   elseif op.kind == 'F' and rec.attempt == 1 and can_dispatch(job) and op.retry_after > 0
     and op.retry_after < AT_ONCE then
-    -- By this call: a timer is not as fine. Only once, or this could go on for ever.
+    -- Dispatched by this call, because timers cannot be that short; but only after the first
+    -- attempt, or this could go on for ever.
     dispatch(job, i, rec, rec.asked, op.nonce)
   elseif op.kind == 'F' then
     local wait = op.retry_after > 0 and op.retry_after or t.initial
@@ -75,12 +79,14 @@ local function on_failure(job, i, rec, op)
   end
 end
 
--- Kinds of records for requests that came back or were not sent.
+-- Kinds of reports about requests that came back or were not sent; except L, which counts as a
+-- failure.
 local UNSTARTED = {N = true, J = true, S = true, X = true, K = true}
 
--- Whether a request is back before its wait was over: the broker or an agent has discarded it, and
--- would discard it again at once. If the deadline may have cut the wait or the lease of this
--- dispatch, the store does not know by how much, and takes the request for discarded.
+-- Whether a request came back clearly before its wait was over. Then the broker or an agent has
+-- discarded it, and would discard it again at once. If the deadline may have shortened the wait or
+-- the lease of this dispatch, the store does not know by how much, and takes the request for
+-- discarded.
 local function is_thrown_back(job, i, rec, t)
   local wait = wait_of(t, {unstarted = rec.unstarted - 1})
   if time_left(job, rec.asked)
@@ -90,8 +96,9 @@ local function is_thrown_back(job, i, rec, t)
   return wait_left(job, i, rec) > WAIT_SLACK
 end
 
--- A request came back: no agent took it in time, or no queue did. Nothing is counted. If no agent
--- can have begun it the step is as it was before.
+-- Records that a request came back or was not sent. No failure and no expiry is counted; only
+-- `unstarted` increases. If no agent can have begun the request, the current state of the step
+-- stays.
 local function on_unstarted(job, i, rec, op)
   local t = terms_of(job.def, i, rec.asked)
   rec.unstarted = rec.unstarted + 1
@@ -101,7 +108,7 @@ local function on_unstarted(job, i, rec, op)
     local why = op.kind == 'N' and 'NO_AGENT' or op.kind == 'J' and 'REJECTED' or 'UNROUTABLE'
     alert(job, i, why, rec.asked)
   end
-  -- A request that no agent got does not use up the dispatch after a silence interval.
+  -- The one dispatch after a silence interval is not used up by a request that no agent got.
   rec.token = rec.expiries >= t.expiries and SILENCE_OVER or '-'
   if begun then
     rec.current = 'U'
@@ -120,7 +127,7 @@ local function on_unstarted(job, i, rec, op)
   end
 end
 
--- Keeps what came too late to be recorded: how often, and the last one.
+-- Stores how many reports about this step came too late to be recorded, and the last of them.
 local function keep_late(job, i, op)
   local field, data = 'l' .. i, job.p .. 'data:' .. job.id
   local count = tonumber(match(call('HGET', data, field) or '', '^%d+') or '0')
@@ -128,8 +135,8 @@ local function keep_late(job, i, op)
     op.error_class}, ' '))
 end
 
--- Whether this token belonged to the first attempt of a step, and its deferral had the same call
--- dispatch the second one.
+-- Whether the history says that the first attempt of a step, under this token, was deferred. The
+-- call that recorded that may have dispatched the second attempt at once.
 local function was_deferred(job, i, token)
   local words = ' deferred ' .. int(i) .. ' 1 ' .. token_id(i, token)
   for _, entry in ipairs(call('LRANGE', job.p .. 'hist:' .. job.id, -HISTORY_MIN, -1)) do
@@ -149,14 +156,16 @@ end
 
 -- unsent -> <transition>
 -- Asks whether requests that were not sent are still wanted, and withdraws the others. The requests
--- of these tokens have waited in the scheduler for more than a second: the broker read nothing, or
--- too many publishes were unconfirmed. The answer has the requests that are still wanted; the
--- scheduler sends them. The others are withdrawn. A request that was sent once more is never
--- withdrawn, because another copy may be in a queue; LockedUntil decides. number: ascending in the
--- calls of a scheduler. A call on a connection that was given up may be carried out late, after the
--- call that repeats it was answered. By its number such a call withdraws nothing that was found to
--- be wanted since. DRIVEN; UNCHANGED: the job has ended; UNKNOWN_JOB. A token that is not in flight
--- is ignored.
+-- of these tokens have waited in the scheduler for more than a second, because the broker read
+-- nothing, or too many publishes were unconfirmed. The answer has the requests that are still
+-- wanted; the scheduler sends them. A request that was sent once more is never withdrawn, because
+-- another copy may be in a queue; LockedUntil decides. A token that is not in flight is ignored.
+-- number: ascending in the calls of a scheduler. A call on a connection that was given up may be
+-- carried out late, after the call that repeats it was answered. Its lower number shows that, so it
+-- withdraws no request that a later call has found wanted.
+--   DRIVEN
+--   UNCHANGED     the job has ended
+--   UNKNOWN_JOB
 function functions.unsent(p, job_id, nonce, by, number, list, first)
   local now, out = now_ms(), {}
   local job = load(p, job_id, now, '0')
@@ -189,8 +198,9 @@ function functions.unsent(p, job_id, nonce, by, number, list, first)
   return out
 end
 
--- The token is another one than that of the step's dispatch, or its job has ended. If the step's is
--- one that this very call has made, the call was made before, and its answer was lost.
+-- Answers a report whose token is not that of the step's dispatch, or whose job has ended. If the
+-- token of the step was made from the nonce of this call, the call was carried out before, and its
+-- answer was lost.
 local function on_other_token(job, i, rec, op, out)
   local after_deferral = op.kind == 'F' and op.retry_after > 0 and op.retry_after < AT_ONCE
     and rec.state == 'R' and rec.attempt == 2
@@ -206,7 +216,7 @@ local function on_other_token(job, i, rec, op, out)
   put_code(out, 'STALE', job.now)
 end
 
--- The report was recorded before.
+-- Answers a report that was recorded before.
 local function on_repetition(job, i, op, out)
   if op.redelivered == '1' then
     resend_after(job, i)
@@ -215,7 +225,8 @@ local function on_repetition(job, i, op, out)
   put_transition(out, 'ALREADY', job)
 end
 
--- Why a report about a step in flight is not recorded, and whether that is an alert; nil if it is.
+-- Why a report about a step in flight is refused, and whether an alert is raised for that. nil: it
+-- is not refused.
 local function refusal(job, i, rec, op)
   if op.step ~= '' and is_other_step(job.def, i, op.step) then
     return 'OTHER_STEP', true -- the agent has mixed two requests up
@@ -237,7 +248,7 @@ local function refuse(job, i, rec, why, is_alert, out)
   end
 end
 
--- What the report says of the step happens to it.
+-- Changes the step as the report says.
 local function apply(job, i, rec, op)
   local unserved, asked = rec.unstarted > 0 and op.kind ~= 'L', rec.asked
   if UNSTARTED[op.kind] then
@@ -282,24 +293,32 @@ end
 
 -- record -> <transition>...
 -- Records reports: replies, and requests that came back. The answer has a transition for each of
--- them, in the same order. by: the calling scheduler.
--- kind     A(CTIVE), D(ISABLED): the step got to that state
---          T(RANSIENT), P(ERMANENT): it failed   F: the agent deferred it (DEFERRED)
---          N: the request came back, no agent took it in time (UNSTARTED)
---          S: the scheduler could not send it in time (UNSENT)
---          J: an agent rejected it, or a limit of its queue removed it (REJECTED)
---          X: no queue took it (UNROUTABLE)   K: the broker refused it (REFUSED)
---          L: it is too large to be sent (UNSENDABLE), a permanent failure
--- fraction of the jitter, in millionths
--- effect   N: proven that no run under this key has taken effect, or ever will
--- step     the name that the reply gives; '' for none
--- actor    whose agents have sent the reply, as the broker says; '' if it does not
--- agent    the name that the agent gives itself; '' for none
--- RECORDED. ALREADY: it was recorded before; with redelivered = 1 the answer has the requests that
--- followed it and are in flight. STALE: its token is not valid any more. UNKNOWN_JOB. In these
--- cases nothing is recorded: DATA_FULL (the job has no room for the result), BEGUN (a request came
--- back that an agent had begun), OTHER_STEP (the reply names another step than its token),
--- OTHER_ACTOR (the reply came from the agents of another actor).
+-- them, in the same order. by: the calling scheduler. Values of a report:
+--   kind       A(CTIVE), D(ISABLED): the step got to that state
+--              T(RANSIENT), P(ERMANENT): the step failed
+--              F: the agent deferred the step (DEFERRED)
+--              N: the request came back, no agent took it in time (UNSTARTED)
+--              S: the scheduler could not send the request in time (UNSENT)
+--              J: an agent rejected the request, or a limit of its queue removed it (REJECTED)
+--              X: no queue took the request (UNROUTABLE)
+--              K: the broker refused the request (REFUSED)
+--              L: the request is too large to be sent (UNSENDABLE), a permanent failure
+--   fraction   of the jitter, in millionths
+--   effect     N: proven that no run under this key has taken effect, or ever will
+--   step       the name that the reply gives; '' for none
+--   actor      whose agents have sent the reply, as the broker says; '' if it does not
+--   agent      the name that the agent gives itself; '' for none
+-- Codes:
+--   RECORDED
+--   ALREADY       the report was recorded before. With redelivered = 1 the answer has the requests
+--                 that followed the report and are in flight
+--   STALE         the token is not valid any more
+--   UNKNOWN_JOB
+-- The report is refused, and nothing is recorded, with these codes:
+--   DATA_FULL     the job has no room for the result
+--   BEGUN         a request came back that an agent had begun
+--   OTHER_STEP    the reply names another step than its token
+--   OTHER_ACTOR   the reply came from the agents of another actor
 function functions.record(p, by, list, first)
   local now, out, budget = now_ms(), {}, {left = BUDGET}
   for _, report in each.report(list, first) do

@@ -4,7 +4,7 @@
 
 local EARLIER_KEPT = 4           -- addresses kept of a job besides that of its last Submit
 
--- The indexes for people that hold a job.
+-- The indexes for people that a job is in.
 function index_keys(p, workflow, labels)
   local keys = {p .. 'jobs'}
   if workflow ~= '' then
@@ -16,13 +16,14 @@ function index_keys(p, workflow, labels)
   return keys
 end
 
--- Whether the jobs of a user would take more than `bytes` of this partition; 0: no limit.
+-- Whether the jobs of a user would take more than `bytes` of this partition (0: no limit) with
+-- `cost` bytes more.
 function over_bytes(p, owner, cost, bytes)
   return bytes > 0 and (tonumber(call('HGET', p .. 'users', owner) or '0') or 0) + cost > bytes
 end
 
--- Sets where the event of the end goes: to the address of the last Submit. `earlier` keeps reply_to
--- and correlation of those before, the newest first.
+-- Sets the address for the event of the end: that of the last Submit. `earlier` keeps the reply_to
+-- and correlation of the Submits before it, the newest first.
 local function set_address(data, reply_to, correlation)
   local last_to, last_correlation, known = unpack(call('HMGET', data, 'reply_to', 'correlation',
     'earlier'))
@@ -63,8 +64,8 @@ local function put_if_set(data, name, value)
   end
 end
 
--- Writes the data of a new job: where its event goes, the labels for the indexes, and what else the
--- Submit says.
+-- Writes the data of a new job: the address for its event, the labels for the indexes, and what
+-- else the Submit says.
 local function write_data(job, full_name, complete_by, reply_to, correlation, labels, list, first)
   local data = {}
   put_if_set(data, 'reply_to', reply_to)
@@ -86,7 +87,7 @@ local function write_data(job, full_name, complete_by, reply_to, correlation, la
   end
 end
 
--- Adds a new job to the indexes, and to the users of its definition.
+-- Adds a new job to the indexes, and counts it as a user of its definition.
 local function index_job(job, full_name, labels)
   local p, now = job.p, int(job.now)
   if call('HINCRBY', job.def.key, 'refs', 1) == 1 then
@@ -98,7 +99,8 @@ local function index_job(job, full_name, labels)
   end
 end
 
--- Has save() write the fields of a new job that stay as they are, and those that only change later.
+-- Has save() write the constant fields of a new job, and the initial values of those that change
+-- later.
 local function write_first(job, digest, priority, complete_by)
   local c = job.changed
   c.def, c.digest, c.current = job.def.digest, digest, 'D'
@@ -120,19 +122,19 @@ local function write_first(job, digest, priority, complete_by)
   job.due_changed = true
 end
 
--- Whether a definition that a Submit carries has the name of a registered workflow, and is not what
--- is registered as that version.
+-- Whether a definition that a Submit carries has the name of a registered workflow, and is not the
+-- definition that is registered under this name and version.
 local function takes_a_name(p, digest, full_name)
   local name = match(full_name or '', '^[^@]+')
   return name and call('HGET', p .. 'workflows', name)
     and call('HGET', p .. 'workflows', full_name) ~= digest
 end
 
-local JOB_BYTES = 2500           -- of a job, without its steps, labels and the texts of its Submit
+local JOB_BYTES = 2500           -- of a job without its steps, its labels and its Submit's texts
 local STEP_BYTES = 250           -- of a step, with its history and a small result
 local LABEL_BYTES = 250          -- of the index of a label that no other job has
 
--- About how many bytes of the store a job of n steps takes. The texts of its Submit count once, its
+-- About how many bytes of the store a job of n steps takes. The texts of its Submit count once,
 -- labels three times.
 local function cost_of(n, reply_to, correlation, labels, list, first)
   local cost = JOB_BYTES + n * STEP_BYTES + #texts_of(labels) * LABEL_BYTES + 2 * #labels
@@ -143,12 +145,12 @@ local function cost_of(n, reply_to, correlation, labels, list, first)
   return cost
 end
 
--- Whether a user has as many jobs in this partition as it may; 0: no limit.
+-- Whether a user has as many jobs in this partition as are allowed (jobs; 0: no limit).
 local function has_enough(p, owner, jobs)
   return jobs > 0 and call('ZCARD', p .. 'l:=' .. owner) >= jobs
 end
 
--- Why a Submit is refused by what it says itself; nil if it is not.
+-- Why a Submit is refused, whatever its definition is; nil if it is not.
 local function refusal(p, now, start_at, complete_by, owner, horizon, jobs)
   if complete_by ~= '0' and tonumber(complete_by) <= now and not is_quiet(p, now) then
     return 'EXPIRED'
@@ -169,7 +171,7 @@ local function find_for_submit(p, definition, workflow)
   local def = definition_of(p, digest)
   local ready, n, full_name, terms_of_job, named = unpack(call('HMGET', def.key, 'ready', 'n',
     'name', 'job', 'named'))
-  -- The scheduler has the definition, and stores it again.
+  -- On this answer the scheduler stores the definition again.
   if ready ~= FORMAT or definition ~= '' and named ~= '2' and named ~= '0' then
     return nil, 'UNKNOWN_DEFINITION'
   elseif definition ~= '' and takes_a_name(p, definition, full_name) then
@@ -189,16 +191,22 @@ end
 
 -- submit -> <transition>
 -- Records a job, and dispatches its roots unless it starts later. digest: of the content of the
--- Submit. definition: the digest of the definition that it brings, or '' and the name of a
--- workflow. by: the calling scheduler. labels: for the indexes. field: of the job's data. horizon:
--- in how many ms a job must start at the latest. jobs, bytes: how many jobs the owner may have in
--- this partition, and how many bytes, as cost_of() counts them. 0: no limit. CREATED. ALREADY: the
--- job is known, and `digest` and owner are the same; nothing changes but the address of the client,
--- and with redelivered = 1 the answer has the requests that are in flight. CONFLICT: the job is
--- known, with another content or owner. Nothing is recorded if the answer is EXPIRED (complete_by
--- has passed), TOO_FAR (start_at is beyond the horizon), TOO_MANY (the owner has reached a limit),
--- UNKNOWN_WORKFLOW, UNKNOWN_DEFINITION (it is not stored, or not in this format), or NAME_TAKEN
--- (the definition has the name of a registered workflow).
+-- Submit. definition: the digest of the definition that the Submit carries, or '' and the name of a
+-- registered workflow. by: the calling scheduler. labels: for the indexes. field: of the job's
+-- data. horizon: the latest allowed start_at, in ms from now. jobs, bytes: how many jobs the owner
+-- may have in this partition, and how many bytes, as cost_of() counts them. 0: no limit.
+--   CREATED
+--   ALREADY              the job is known, with the same digest and owner. Nothing changes but the
+--                        address of the client; with redelivered = 1 the answer has the requests in
+--                        flight
+--   CONFLICT             the job is known, with another digest or owner
+-- Nothing is recorded with these codes:
+--   EXPIRED              complete_by has passed
+--   TOO_FAR              start_at is beyond the horizon
+--   TOO_MANY             the owner has reached a limit
+--   UNKNOWN_WORKFLOW     no such workflow is registered
+--   UNKNOWN_DEFINITION   the definition is not stored, or not in this format
+--   NAME_TAKEN           the definition has the name of a registered workflow
 function functions.submit(p, job_id, digest, definition, workflow, redelivered, nonce, by, desired,
     start_at, complete_by, events, priority, reply_to, correlation, labels, owner, horizon, jobs,
     bytes, list, first)

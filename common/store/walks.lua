@@ -1,18 +1,18 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The cursor: a list of work that did not fit into a call, "from:offset" or "from:offset:edge"
--- each. The work goes on at the offset. The edge is the place of the walk t among the neighbours of
--- a step that it has counted, plus one. What `from` means:
---   <number>  that step is where the job wants it: the steps after it have one less to wait for
---   r         the roots: the same, of the step before all roots
+-- The cursor: a list of work that did not fit into a call. Each piece is "from:offset" or
+-- "from:offset:edge". The work goes on at the offset. Only t has an edge: 1 plus the index of the
+-- next neighbour to visit of the step at the offset, which is counted already. from:
+--   <number>  that step is where the job wants it: each step after it has one less to wait for
+--   r         the job begins: dispatches the roots, which are the steps after step 'r'
 --   t         the job has turned, or was migrated: counts every step, and dispatches each that
 --             waits for nothing
 --   w         the job was on hold: dispatches each step that waits for nothing
---   y         Retry of all steps: the same, and parked and failed steps begin anew
+--   y         Retry of all steps: does the same, and restarts parked and failed steps
 --   l         the job is to end: cancels every timer
 
--- Does one piece of the list of the steps after `from`, which is where the job wants it. Return:
--- the offset at which to go on.
+-- Visits steps after `from`, which is where the job wants it: those in one piece of their list, as
+-- far as the budget goes. Return: the offset at which to go on.
 local function work_on_step(job, from, offset, nonce)
   local piece, first = next_at(job, from, offset)
   local count = min(#piece - (offset - first), job.budget.left)
@@ -23,8 +23,9 @@ local function work_on_step(job, from, offset, nonce)
   prefetch(job.def, list)
   for k = 1, count do
     local i = list[k]
-    -- In the first turn of a job only this piece of work can have touched a step with at most one
-    -- dependency. Of roots that an earlier call has left, a person can have as well.
+    -- In the first turn of a job only this piece can have touched a step with at most one
+    -- dependency, so its record need not be read. Exception: roots that an earlier call has left; a
+    -- person's command may have touched them.
     if not job.records[i] and not (job.turn == 1 and step_of(job.def, i).n_after <= 1
       and (from ~= 'r' or offset == 0)) then
       fields = fields or {}
@@ -54,8 +55,8 @@ local function work_on_step(job, from, offset, nonce)
   return offset + count
 end
 
--- Goes through the steps after `from` until all are done or the budget is used up. Return: the
--- offset at which to go on, and whether all are done.
+-- Visits the steps after `from` until all are visited or the budget is used up. Return: the offset
+-- at which to go on, and whether all are visited.
 local function work_on(job, from, offset, nonce)
   local all = n_next(job, step_of(job.def, from))
   while offset < all and job.budget.left > 0 do
@@ -64,8 +65,8 @@ local function work_on(job, from, offset, nonce)
   return offset, offset >= all
 end
 
--- The next steps of a walk over all steps, with their records: as many as the budget allows.
--- Return: where they end, and the records.
+-- Reads the records of the next steps of a walk over all steps, as many as the budget allows.
+-- Return: the number after the last of these steps, and the texts of the records by step.
 function walk_ahead(job, work)
   local last = min(work.offset + max(job.budget.left, 1), job.n)
   local fields, list, texts = {}, {}, {}
@@ -81,8 +82,8 @@ function walk_ahead(job, work)
   return last, texts
 end
 
--- The step begins anew. If no agent can have begun it, `unstarted` still says so: a migration may
--- change such a step.
+-- Clears what is counted against a step, so that it begins anew. If no agent can have begun any of
+-- its attempts, `unstarted` is kept, because a migration may replace such a step.
 function reset_counts(rec)
   rec.failures, rec.expiries = 0, 0
   if rec.unstarted < rec.attempt then
@@ -90,16 +91,17 @@ function reset_counts(rec)
   end
 end
 
--- Whether a step waits for no other step, and was dispatched: it was parked or backing off when the
--- walk l cancelled its timer, or its last request came back while nothing was sent.
+-- Whether a step that waits for no other step was dispatched, and is not where the job wants it. If
+-- it is in state W, the walk l has cancelled its timer, or its last request came back while nothing
+-- could be sent.
 function has_tried(job, rec)
   return rec.since == job.epoch and rec.waiting == 0 and rec.current ~= job.desired
     and rec.attempt > 0
 end
 
--- Whether a Retry of all steps has this one begin anew. A parked step whose next attempt is due has
--- the state M; its counts show that it was parked. A step whose timer the walk l has cancelled was
--- parked or backing off: the record does not say which.
+-- Whether a Retry of all steps restarts this one. A parked step whose next attempt is due has the
+-- state M; its failures and expiries show that it was parked. A step whose timer the walk l has
+-- cancelled was parked or backing off; its record does not say which.
 function retry_applies(job, i, rec)
   if rec.state == 'P' or rec.state == 'F' then
     return true
@@ -121,8 +123,9 @@ function retry_ahead(job, i)
   return false
 end
 
--- Counts a step in the walk t, and dispatches it if it waits for nothing. If its tries were used up
--- it begins anew, because the job has turned. Return: whether it is where the job wants it.
+-- Visits a step in the walk t: dispatches it if it waits for nothing. If its attempts were used up
+-- it begins anew, because the job has turned. Return: whether it is where the job wants it, so that
+-- it is to be counted.
 local function turn_step(job, i, rec, nonce)
   if rec.state ~= 'W' then
     return false
@@ -161,7 +164,7 @@ local function turn_piece(job, work, nonce)
   return work.offset == job.n
 end
 
--- The walk has reached step `last`. Return: whether that was all.
+-- Records that the walk has visited the steps before `last`. Return: whether those were all.
 local function walked(job, work, last)
   job.budget.left = job.budget.left - (last - work.offset)
   work.offset = last
@@ -208,8 +211,7 @@ local function cancel_timers(job, work)
   return walked(job, work, last)
 end
 
--- Does the work of the cursor until none is left or the budget is used up. While the job is on hold
--- nothing is sent.
+-- Does the work of the cursor, as far as the budget goes and requests may be sent.
 local function work_off(job, nonce)
   while job.budget.left > 0 and has_cursor_work(job) do
     local work, done = job.spreads[1], nil
