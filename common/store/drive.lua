@@ -2,20 +2,19 @@
 --
 -- The store function `drive`: goes on with a job, for a Recover, and when a call has left work.
 
--- When a job that was taken back goes forward again. Between two runs is a wait, which grows with
--- each run.
+-- When a job that was taken back goes forward again. The wait between two runs grows with each run.
 local function next_try_at(job, tried)
   local interval, coefficient = match(call('HGET', job.def.key, 'job'), '^%u %d+ [01] (%d+) (%S+) ')
   if not interval or interval == '0' or is_older_job(job) then
     return job.now
   end
   local latest = job.now + floor(min(tonumber(interval) * tonumber(coefficient) ^ (tried - 1), DAY))
-  -- A later time than that dates from before the clock stepped back.
+  -- A later time than `latest` was derived before the clock was set back.
   return job.next_try > 0 and min(job.next_try, latest) or latest
 end
 
--- When the next run of the whole job begins, and how many runs there were; false: that was the last
--- one.
+-- When the next run of the whole job begins (false: there is no other run), and how many runs there
+-- were.
 function may_try_again(job)
   local tries = tonumber(match(call('HGET', job.def.key, 'job'), '^%u (%d+)'))
   local tried = tonumber(call('HGET', job.key, 'tried') or '1')
@@ -64,7 +63,7 @@ function go_on(job, nonce)
   end
 end
 
--- Drives a step in state M: its LockedUntil has passed, or its timer.
+-- Drives a step in state M: its LockedUntil or the time of its timer has passed.
 local function drive_marked(job, i, rec, nonce)
   local t = terms_of(job.def, i, rec.asked)
   if overtaken(job, rec) then
@@ -72,21 +71,21 @@ local function drive_marked(job, i, rec, nonce)
   elseif job.hold ~= '' then
     return
   elseif retry_ahead(job, i) and retry_applies(job, i, rec) then
-    -- As the walk y would: it does not know either whether the step expired before the Retry or
-    -- since.
+    -- Does what the walk y would do: neither can tell whether the step expired before the Retry or
+    -- after it.
     reset_counts(rec)
     come_to_rest(job, i, rec, nonce)
   elseif rec.token ~= SILENCE_OVER and rec.current == 'U' and rec.expiries >= t.expiries then
     give_up(job, i, rec, t.on_exhausted, 'DEATHS', silence_ends(job, t, rec))
   else
     if rec.token == NO_EVIDENCE and rec.unstarted >= t.expiries then
-      alert(job, i, 'SILENT', rec.asked) -- the store cannot know what is wrong: a person must look
+      alert(job, i, 'SILENT', rec.asked) -- the store cannot know what is wrong; a person can
     end
     come_to_rest(job, i, rec, nonce)
   end
 end
 
--- said: who puts the job on hold, "-" for no person, and why.
+-- Puts a job on hold. said: who does that ("-": no person), and why.
 function put_on_hold(job, kind, said)
   set(job, 'hold', kind)
   call('HSET', job.p .. 'data:' .. job.id, 'held', int(job.now) .. ' ' .. said)
@@ -114,11 +113,13 @@ local function on_deadline(job)
 end
 
 -- drive -> <transition>
--- Goes on with a job: begins it if its start_at has come, follows its deadline, drives the steps
--- that `expire` has named, and works on the cursor. Of the steps only those in state M change.
--- again: 1 if the same call may have been carried out before without an answer; then the answer
--- also has the requests of the named steps that are in flight.
--- DRIVEN; UNCHANGED: the job has ended; UNKNOWN_JOB.
+-- Goes on with a job: begins it if its start_at has come, acts on its deadline, drives the steps
+-- that `expire` has named, and works on the cursor. Of the steps that the call names only those in
+-- state M are changed. again: 1 if the same call may have been carried out before and its answer
+-- was lost; then the answer also has the requests of the named steps that are in flight.
+--   DRIVEN
+--   UNCHANGED     the job has ended
+--   UNKNOWN_JOB
 function functions.drive(p, job_id, nonce, by, again, list, first)
   local now, out = now_ms(), {}
   local job = load(p, job_id, now, '0')

@@ -2,7 +2,7 @@
 --
 -- The store function `expire`: what a supervisor finds due.
 
--- ms between tries of a notification. With the first two tries that makes five in an hour.
+-- ms between further tries to publish a notification; with the first two, that is five in an hour
 local NOTIFICATION_WAITS = {300000, 1200000, 2100000}
 
 -- Evidence that an agent has had a request: it has sent Progress, or a scheduler has seen that the
@@ -14,7 +14,7 @@ local function has_evidence(job, i, rec)
   return progress or was_taken, progress
 end
 
--- How long the present lease of a step in flight was when it was given.
+-- The length of the present lease of a step in flight, when the dispatch or a Progress gave it.
 local function lease_length(job, i, rec, t)
   if not progress_of(job.p, job.id, i, rec.token) then
     return wait_of(t, rec) + t.lock
@@ -22,7 +22,7 @@ local function lease_length(job, i, rec, t)
   return t.heartbeat > 0 and min(3 * t.heartbeat, t.lock) or t.lock
 end
 
--- Whether the deadline that bounded the dispatch in flight has passed.
+-- Whether the deadline that limited the dispatch in flight has passed.
 local function is_cut_short(job, rec)
   if not is_bounded(job, rec.asked) then
     return false
@@ -30,9 +30,9 @@ local function is_cut_short(job, rec)
   return job.late and rec.turn <= job.late or not job.late and job.now >= job.complete_by
 end
 
--- LockedUntil has passed: withdraws the token. With evidence that an agent had the request it
--- counts an expiry. Without evidence it counts nothing. Unless the agent has sent Progress the next
--- dispatch may wait twice as long.
+-- Withdraws the token of a step whose LockedUntil has passed. Counts an expiry if there is evidence
+-- that an agent had the request, unless the deadline cut the dispatch short. If no Progress was
+-- received, the next request may wait twice as long in its queue.
 local function withdraw(job, i, rec)
   local counts, progress = has_evidence(job, i, rec)
   if is_cut_short(job, rec) then
@@ -44,21 +44,21 @@ local function withdraw(job, i, rec)
   if counts then
     rec.expiries = rec.expiries + 1
   end
-  -- a request that left its queue need not be begun: an agent that fetches ahead gets more time
+  -- a request that left its queue may still be unread in an agent's prefetch: it gets more time
   rec.unstarted = progress and 0 or rec.unstarted + 1
   rec.current, rec.token = 'U', counts and '-' or NO_EVIDENCE
   call('HSET', job.key, 'b' .. i, '1')
 end
 
--- Looks at one step, and returns when to look again; nil for never. The lease of a step in flight
--- is given up once it is past by `hold` times its length; other steps that are due are only named.
+-- Inspects one step. Return: when to inspect it again; nil for never. A step in flight expires only
+-- when LockedUntil is exceeded by `hold` times its lease. Other steps that are due are only named.
 -- Each named step gets the state M, so that a Recover acts once.
 local function expire_step(job, i, text, hold, clock, named)
   local rec = parse_record(text)
   if rec.state == 'R' then
     local t = terms_of(job.def, i, rec.asked)
     local given = wait_of(t, rec) + t.lock
-    if rec.till > job.now + given then -- no dispatch gives more: the clock has stepped back
+    if rec.till > job.now + given then -- no dispatch gives more: the clock was set back
       rec.till = job.now + given
       job.records[i] = rec
     end
@@ -72,16 +72,16 @@ local function expire_step(job, i, text, hold, clock, named)
       return job.now + NAMED_AGAIN
     end
     job.records[i] = rec
-    record_of(job, i) -- M belongs to the job's present direction
+    record_of(job, i) -- brings `since` up to date, so that the turn does not cancel M as a timer
     withdraw(job, i, rec)
   elseif rec.till == 0 then
     return nil
   elseif rec.till > job.now and not (rec.state == 'M' and rec.till > job.now + NAMED_AGAIN) then
-    -- A step in M that is named later than that is from before the clock stepped back.
+    -- A later time of a step in M was written before the clock was set back.
     return rec.till
   elseif (job.hold ~= '' or job.waits_for ~= '' and next_asked(job, rec) == 'A')
     and not overtaken(job, rec) then
-    return nil -- the walk that follows looks at every step
+    return nil -- the walk w after Resume, or after the change, visits every step
   end
   if rec.state == 'R' then -- its token was just withdrawn
     named.expired = (named.expired or 0) + 1
@@ -98,8 +98,8 @@ local function expire_step(job, i, text, hold, clock, named)
   return rec.till
 end
 
--- Looks at up to BUDGET steps. Return: true if all steps of the job were seen, so that `due` is
--- exact again.
+-- Inspects up to BUDGET steps. Return: whether all steps of the job are inspected now, so that
+-- `due` is exact again.
 local function expire_scan(job, hold, clock, named)
   local scan = job.scan or {offset = 0, least = job.now + SWEEP_BOUND}
   local last = min(scan.offset + BUDGET, job.n)
@@ -125,8 +125,9 @@ local function expire_scan(job, hold, clock, named)
   return true
 end
 
--- Whether the turn is to end. The call that brought the job there would have ended it: a sweep has
--- mended its counts since.
+-- Whether the turn is to end now. The call that brought the job to this point has not ended the
+-- turn: either a sweep has mended counters of the job since, or the job has waited for its next
+-- run.
 local function should_settle(job)
   return job.hold == '' and #job.spreads == 0 and job.next_try <= job.now
     and (job.open == 0 or job.busy == 0 and (job.ending ~= '' or job.stuck_do + job.stuck_undo > 0))
@@ -200,16 +201,21 @@ local function expire_owed(p, now, skip, limit, out)
 end
 
 -- expire -> <expired>
--- Looks at the jobs that are due, and withdraws the tokens of steps in flight past LockedUntil. The
+-- Inspects the jobs that are due, and withdraws the tokens of steps in flight past LockedUntil. The
 -- answer names what the supervisor asks schedulers for: jobs with their steps, of which the first
--- `expired` have expired and the others are only due, and notifications of the outbox. head: when
--- the first job is due, or 0. skip, limit: how many of the jobs and notifications that are due to
--- pass over, and to look at. hold: how many times its length a lease must be past. since jump after
--- at: see watch_clock(). latest: what the clock can show at most, 0 if not known. If it shows more,
--- it has jumped or the call was delayed: the answer names nothing, and the supervisor finds out
--- first. more: 1 if more is due. back: 1 if the clock has stepped back and the partition is to be
--- swept. The same call again names a step or a notification again only after a while (NAMED_AGAIN,
+-- `expired` have expired and the others are only due, and notifications of the outbox. The same
+-- call again names a step or a notification again only after a while (NAMED_AGAIN,
 -- NOTIFICATION_WAITS), and counts no expiry twice.
+--   skip, limit           how many of the jobs, and of the notifications, that are due to pass
+--                         over, and how many to inspect
+--   hold                  by how many leases LockedUntil must be exceeded before a dispatch expires
+--   since jump after at   see watch_clock()
+--   latest                the latest time that the clock can show, 0 if not known. If it shows a
+--                         later time, it has jumped or the call was delayed: the answer names
+--                         nothing, and the supervisor first finds out which
+--   head                  when the first job is due, or 0
+--   more                  1 if more is due
+--   back                  1 if the clock was set back and the partition is to be swept
 function functions.expire(p, skip, limit, hold, latest, since, jump, after, at)
   local now = now_ms()
   skip, limit, hold, latest = tonumber(skip), tonumber(limit), tonumber(hold), tonumber(latest)

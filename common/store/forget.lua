@@ -37,22 +37,22 @@ local function forget_job(p, id)
   call('ZREM', p .. 'failed', id)
 end
 
--- Whether the outbox holds a notification of the job. Builds before 22 did not count those.
+-- Whether the outbox has a notification of the job. Builds before 22 did not count them in the job.
 local function owes(p, id)
   local count, seq = unpack(call('HMGET', p .. 'job:' .. id, 'owes', 'seq'))
   return (tonumber(count or '0') or 0) > 0 or call('ZSCORE', p .. 'owed', id .. ' ' .. (seq or ''))
 end
 
--- Jobs that have ended since this time are kept. If the clock has jumped ahead, the retention of
--- jobs that ended before has not passed: a client that submits one again may be late by the clock,
--- but is not late.
+-- Jobs that have ended since this time are kept. If the clock has jumped ahead, jobs that ended
+-- before the jump are kept longer by its size, because their retention has not really passed: a
+-- client may still submit one of them again.
 local function kept_since(p, now, retention)
   local clock, since = read_clock(p), now - retention
   return since - clock.by < clock.jumped and since - clock.by or since
 end
 
--- How many jobs of this partition need a person: because of parked steps, of a deadline, of their
--- end.
+-- How many jobs of this partition need a person: because of parked steps, because of a deadline,
+-- because of their end.
 local function needs(p)
   return int(call('ZCARD', p .. 'needs:parked')), int(call('ZCARD', p .. 'needs:deadline')),
     int(call('ZCARD', p .. 'needs:ended'))
@@ -60,9 +60,9 @@ end
 
 -- forget -> <forgotten>
 -- Deletes jobs that have ended and whose retention (ms) is over, unless the outbox has a
--- notification of them, and definitions that no job has used. At most `limit` of each. jobs: how
--- many it has deleted. parked, deadline, ended: jobs that need a person. The same call again goes
--- on.
+-- notification of them; and definitions that no job has used. At most `limit` of each. jobs: how
+-- many it has deleted. more: 1 if the same call again may delete more. parked, deadline, ended: how
+-- many jobs need a person.
 function functions.forget(p, retention, limit)
   local now = now_ms()
   limit = tonumber(limit)

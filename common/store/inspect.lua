@@ -3,7 +3,7 @@
 -- The store function `inspect`: reads, and changes nothing.
 
 local PAGE_BYTES = 1048576       -- of errors and results in one page of the steps of a job
-local NOTIFICATION_TRIES = 5     -- then a notification is a dead letter: scheduler/notification.c
+local NOTIFICATION_TRIES = 5     -- after them a notification is a dead letter, see notification.c
 
 local function put_fields(out, key, names)
   for _, value in ipairs(call('HMGET', key, unpack(names))) do
@@ -27,7 +27,7 @@ function functions.inspect_workflow(p, name)
 end
 
 -- inspect workflows -> <workflows>
--- Registered workflows, "name@version", in the order of their names: those behind `after`. FOUND.
+-- Registered workflows, "name@version", in the order of their names: those after `after`. FOUND.
 function functions.inspect_workflows(p, after, limit)
   local names, digests, known = {}, {}, call('HGETALL', p .. 'workflows')
   for k = 1, #known, 2 do
@@ -47,9 +47,10 @@ function functions.inspect_workflows(p, after, limit)
 end
 
 -- inspect history -> <history>
--- The entries of the history with the number `start` and later. FOUND. first: the number of the
--- first entry that is kept. Entries before it were cut off. UNKNOWN: also if the job belongs to
--- another user than the owner.
+-- The entries of the history from number `start` on. first: the number of the first entry that is
+-- kept; entries before it were cut off.
+--   FOUND
+--   UNKNOWN   there is no such job, or it belongs to another user than the owner
 function functions.inspect_history(p, job_id, start, limit, owner)
   local digest, key = call('HGET', p .. 'job:' .. job_id, 'def'), p .. 'hist:' .. job_id
   if not digest or is_others(p, job_id, owner) then
@@ -64,14 +65,15 @@ function functions.inspect_history(p, job_id, start, limit, owner)
   return out
 end
 
--- Whether a job needs a person for an error of this class, and for a step of this actor; '' is any.
+-- Whether a job needs a person because of an error of this class, and because of a step of this
+-- actor. '': any.
 local function has_trouble(p, id, class, actor)
   local attention = call('HGET', p .. 'job:' .. id, 'attention') or ''
   local of, is = match(attention, '^%S+ %d+ %S+ (%S+) (%S+)$')
   return (class == '' or is == class) and (actor == '' or of == actor)
 end
 
--- Whether a job is one that the caller has asked for.
+-- Whether a job is one of those that the caller has asked for.
 local function listed(p, id, phase, workflow, labels, class, actor)
   if (class ~= '' or actor ~= '') and not has_trouble(p, id, class, actor) then
     return false
@@ -97,7 +99,7 @@ local function listed(p, id, phase, workflow, labels, class, actor)
   return true
 end
 
--- The index of that label which the fewest jobs have.
+-- The index of the label that the fewest jobs have.
 local function rarest(p, labels)
   local index, least
   for _, label in ipairs(labels) do
@@ -110,9 +112,9 @@ local function rarest(p, labels)
 end
 
 -- inspect jobs -> <job_list>
--- The jobs that were created at `before` and have a lower id than before_id, or were created
--- earlier, newest first. FOUND. last, last_id: how far this call has looked. needs: 'any', or a
--- kind, see need_of(). At most BUDGET jobs are looked at.
+-- The jobs that were created before the time `before`, or at that time with a lower id than
+-- before_id; newest first. At most BUDGET jobs are inspected; last, last_id: the last of them.
+-- needs: 'any', or a kind, see need_of(). FOUND.
 function functions.inspect_jobs(p, before, before_id, since, limit, phase, workflow, needs,
     error_class, actor, list, first)
   local labels = {unpack(list, first)}
@@ -149,11 +151,11 @@ function functions.inspect_jobs(p, before, before_id, since, limit, phase, workf
 end
 
 -- inspect notice -> <notice>
--- What the event of a notification needs. FOUND; UNKNOWN. Each turn that ends has an event, so this
--- call asks for all of it. tries: how often the supervisor has asked for it. outcome to failed: how
--- that turn ended, `failed` being the numbers of the steps that had failed for good. failure,
--- error: see deciding.failure(). results: of those of the named steps that have one; '' if it did
--- not fit into `limit` bytes. addresses: those of the job before its last one.
+-- The data for the event of a notification, all in one call because every turn that ends has an
+-- event. tries: how often the supervisor has asked for the notification. outcome … failed: how that
+-- turn ended; failed: the numbers of the steps that had failed for good. failure, error: see
+-- deciding.failure(). results: those of the named steps that have one; '' if it did not fit into
+-- `limit` bytes. addresses: those of earlier Submits. FOUND; UNKNOWN.
 function functions.inspect_notice(p, job_id, seq, limit, list, first)
   local data = p .. 'data:' .. job_id
   local workflow, submitter, labels, reply_to, correlation, traceparent, encoding, tries, settled,
@@ -166,7 +168,7 @@ function functions.inspect_notice(p, job_id, seq, limit, list, first)
   local digest, n = unpack(call('HMGET', p .. 'job:' .. job_id, 'def', 'n'))
   tries = tonumber(tries or '0')
   if not (tries and tries >= 0 and tries < NOTIFICATION_TRIES) then
-    tries = NOTIFICATION_TRIES - 1 -- also if damaged: it is not to be published for ever
+    tries = NOTIFICATION_TRIES - 1 -- also if damaged: it must not be published for ever
   end
   local out = {'FOUND', digest or '', match(n or '', '^%d%d?%d?%d?%d?$') or '1', workflow or '',
     submitter or '', labels or '', reply_to or '', correlation or '', traceparent or '',
@@ -191,10 +193,9 @@ function functions.inspect_notice(p, job_id, seq, limit, list, first)
   return out
 end
 
-local AGENTS_SOUGHT = 100         -- history entries to look for agents in; or four for each step
+local AGENTS_SOUGHT = 100        -- history entries that are searched for agents, or four a step
 
--- The agents that have had the steps last, by number, as far as the last entries of the history
--- say.
+-- The last agent of each step, by number, as far as the last entries of the history name it.
 local function agents_of(p, id, steps)
   local ends = {done = true, undone = true, failed = true, deferred = true, expired = true,
     silent = true}
@@ -210,9 +211,10 @@ local function agents_of(p, id, steps)
 end
 
 -- inspect job -> <job>
--- A job. FOUND. steps: from number `start` on, at most `count`; fewer if they are large. input and
--- results are '' unless with_data is 1. UNKNOWN: also if the job belongs to another user than the
--- owner.
+-- A job. steps: from number `start` on, at most `count`; fewer if they are large. input and results
+-- are '' unless with_data is 1.
+--   FOUND
+--   UNKNOWN   there is no such job, or it belongs to another user than the owner
 function functions.inspect_job(p, job_id, start, count, with_data, owner)
   local job, data = p .. 'job:' .. job_id, p .. 'data:' .. job_id
   if call('EXISTS', job) == 0 or is_others(p, job_id, owner) then

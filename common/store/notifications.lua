@@ -1,15 +1,14 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- What is told to clients and to persons: notifications of the outbox, alert causes, and events of
--- steps.
+-- What clients and persons are sent: notifications of the outbox, alert causes, and step events.
 
-local CAUSE_CLAIMED = 60000      -- ms in which a scheduler is to publish the alert of a new cause
-local TOLD = 7200000             -- ms after the last sign of a cause in which it counts as known
-local CAUSES_CHECKED = 10        -- known causes that are checked for their end when a new one comes
+local CAUSE_CLAIMED = 60000      -- ms for a scheduler to publish the alert of a new cause
+local TOLD = 7200000             -- ms for which a cause counts as known after its last sign
+local CAUSES_CHECKED = 10        -- causes that are checked for their end when a new cause comes
 
 -- settle_owed -> code
--- Deletes these notifications from the outbox: the broker has confirmed them. SETTLED. The same
--- call again changes nothing.
+-- Deletes these notifications from the outbox: the broker has confirmed them. The same call again
+-- changes nothing. The code is SETTLED.
 function functions.settle_owed(p, list, first)
   for _, job_id, seq in each.notification(list, first) do
     call('ZREM', p .. 'owed', job_id .. ' ' .. seq)
@@ -22,9 +21,9 @@ function functions.settle_owed(p, list, first)
   return {'SETTLED'}
 end
 
--- Deletes causes that are over, although no scheduler has said so because their actor never came
--- back. Each new cause has some looked at, at random: so causes that are over stay far fewer than
--- those that are not.
+-- Deletes causes that are over although no scheduler has reported that, because their actor never
+-- came back. Each new cause makes this function check some causes at random, so those that are over
+-- stay far fewer than the others.
 local function forget_causes(p, now)
   local some = call('HRANDFIELD', p .. 'told', int(CAUSES_CHECKED), 'WITHVALUES')
   for k = 1, #some, 2 do
@@ -34,19 +33,22 @@ local function forget_causes(p, now)
   end
 end
 
--- The queue drover.dead has `there` messages. The calling scheduler has put `own` more into it
--- since it last said so, and has raised alerts about them. Messages that no scheduler says, within
--- a minute, to have put there come from others, and are news. Return: how many.
--- The field `letters` keeps: messages that are known; messages that a scheduler has put there and
--- no call has seen yet; since when there are more than both, negative if there are fewer; and how
--- many there were then.
+-- The queue drover.dead has `there` messages. Since its last such report the calling scheduler has
+-- put `own` messages into it, and has raised alerts about them. Messages that no scheduler reports
+-- within a minute come from others, and are news. Return: how many of these there are. The field
+-- `letters` is "known unseen since seen":
+--   known    messages that are known
+--   unseen   messages that a scheduler has put into the queue, and no call has seen there yet
+--   since    from when on there have been more messages than known + unseen; negative: fewer; 0: as
+--            many
+--   seen     how many messages there were at that time
 local function unknown_letters(p, now, there, own)
   local known, unseen, since, seen = match(call('HGET', p .. 'told', 'letters') or '',
     '^(%d+) (%d+) (%-?%d+) (%d+)$')
   known, unseen = tonumber(known), (tonumber(unseen) or 0) + own
   since, seen = tonumber(since) or 0, tonumber(seen) or 0
   local count, grown = 0, known and there - known - unseen
-  if not known or there < known or since > now then -- or a person has read some
+  if not known or there < known or since > now then -- there < known: a person has read some
     known, unseen, since = there, 0, 0
   elseif grown > 0 and (since <= 0 or now - since >= CAUSE_CLAIMED) then
     count = since > 0 and max(seen - known - unseen, 0) or 0
@@ -64,11 +66,14 @@ end
 
 -- told -> <news>
 -- Asks whether an alert cause is new, or reports what became of it. Each alert cause is published
--- once, whichever scheduler meets it. what: ask, told, over or letters. ask: is the cause new?
--- NEWS; KNOWN. A scheduler that gets NEWS publishes the alert, and says `told` when the broker has
--- confirmed it. Until then the store keeps its nonce, and the cause counts as known for a minute
--- only; the same nonce gets NEWS again. TOLD. over: the next sign is NEWS. OVER. letters: see
--- unknown_letters(), of which `count` are news.
+-- once, by whichever scheduler meets it. what:
+--   ask       is the cause new? The code is KNOWN or NEWS. NEWS reserves the cause for one minute,
+--             in which the calling scheduler is to publish the alert. If the same nonce asks again
+--             it gets NEWS again
+--   told      the broker has confirmed the alert. The cause counts as known until TOLD ms after its
+--             last sign. The code is TOLD
+--   over      the cause is over: its next sign is NEWS. The code is OVER
+--   letters   see unknown_letters(). The code is NEWS, with their number, or KNOWN
 function functions.told(p, cause, what, nonce, there, own)
   local now = now_ms()
   if what == 'letters' then
@@ -97,14 +102,16 @@ function functions.told(p, cause, what, nonce, there, own)
   return {'KNOWN'}
 end
 
-local HEARD_MOST = 1000          -- history entries that one call reads: the last, if more are new
+local HEARD_MOST = 1000          -- history entries that one call reads: the last ones
 local TOLD_EVENTS = {dispatched = true, began = true, done = true, undone = true, failed = true,
   parked = true}
 
 -- step_events -> <events>
 -- What has happened at the steps of a job since the last call, for the client that has asked for
--- step events. Each entry is read once: the client does not get it if the calling scheduler dies.
--- FOUND. agent: "-" for none. UNKNOWN_JOB: also if the client has not asked for step events.
+-- step events. Each entry is read once: if the calling scheduler dies the client does not get it.
+-- agent: "-" for none.
+--   FOUND
+--   UNKNOWN_JOB   there is no such job, or its client has not asked for step events
 function functions.step_events(p, job_id)
   local job = load(p, job_id, now_ms(), '0')
   if not job or job.events ~= 'reply' then

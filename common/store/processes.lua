@@ -1,21 +1,21 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- What schedulers and supervisors say of themselves: the lead of the partition, the watermark, and
--- suspects.
+-- What schedulers and supervisors report about themselves: which supervisor leads the partition,
+-- the watermark, and suspects.
 
-local SUSPECTED = 3600000        -- ms that an incarnation which has begun a suspect is recorded
-local SUSPECT_ALIVE = 200        -- ms after an incarnation began a suspect in which it may be alive
+local SUSPECTED = 3600000        -- ms for which incarnations that have begun a suspect are recorded
+local SUSPECT_ALIVE = 200        -- ms in which an incarnation that has begun a suspect may be alive
 
--- Whether "… <until> <lease>" is not over. If more is left than the lease, the clock has stepped
--- back since, and it is over.
+-- Whether the lease in "… <until> <lease>" is not over. If more than the lease is left, the clock
+-- was set back since, and the lease is over.
 local function is_valid(text, now)
   local till, lease = match(text, '(%d+) (%d+)$')
   local left = (tonumber(till) or now) - now
   return left > 0 and left <= tonumber(lease)
 end
 
--- The supervisor whose turn this partition is. Those that are alive share the partitions, in the
--- order of their names: each has as many as any other, or one more.
+-- The supervisor to which the rotation assigns this partition. The supervisors that are alive share
+-- the partitions, in the order of their names, so that each has as many as any other, or one more.
 local function assigned_to(p, name, lease, now)
   local known, names = call('HGETALL', p .. 'supervisors'), {}
   for k = 1, #known, 2 do
@@ -34,12 +34,14 @@ local function assigned_to(p, name, lease, now)
 end
 
 -- lead -> <leading>
--- A supervisor takes, keeps or gives up the lead of the partition. The calling supervisor is alive
--- for as long as its lease; with a lease of 0 it says that it stops. It leads the partition if the
--- rotation assigns it to it and no other leader's lease lasts. A leader gives the partition up if
--- the rotation assigns it to another supervisor. The same call again extends the lease. LEADS or
--- FOLLOWS. until: when the lead ends, that of the other supervisor if there is one; 0: no
+-- A supervisor takes, keeps or gives up the lead of the partition. The calling supervisor counts as
+-- alive for as long as its lease; with a lease of 0 it says that it stops. It becomes the leader if
+-- the rotation assigns the partition to it and no other leader's lease is valid. A leader gives the
+-- lead up if the rotation assigns the partition to another supervisor. The same call again extends
+-- the lease. until: when the lead ends, that of the other supervisor if there is one; 0: no
 -- supervisor leads.
+--   LEADS
+--   FOLLOWS
 function functions.lead(p, supervisor, lease)
   local now = now_ms()
   lease = tonumber(lease)
@@ -57,10 +59,11 @@ function functions.lead(p, supervisor, lease)
 end
 
 -- mark -> <watermark>
--- The watermark of the partition, what it was when a scheduler first met the present run of the
--- server, and which of the jobs are not there. A scheduler calls this first on each new connection,
--- so that no job is accepted in a run that no scheduler has met. id: the nonce of the call that
--- made the watermark; another id shows that it was made anew. The same call again changes nothing.
+-- The watermark of the partition; what it was when the first scheduler connected after the last
+-- restart of the server (`began`); and which of the jobs are missing. A scheduler calls this first
+-- on each new connection, so that no job is accepted before `began` is stored. id: the nonce of the
+-- call that created the watermark; another id shows that it was created anew. The same call again
+-- changes nothing.
 function functions.mark(p, run, nonce, list, first)
   local key = p .. 'mark'
   local id, count, known_run, began = unpack(call('HMGET', key, 'id', 'count', 'run', 'began'))
@@ -100,11 +103,13 @@ local function is_new(known, now)
 end
 
 -- suspect -> incarnations
--- Records which incarnations have begun a suspect. what: begin, back or end.
--- begin: the calling incarnation begins this message. The answer counts the incarnations that are
--- recorded, the caller among them. 0: two others are recorded, and one of them has begun the
--- message so lately that it may be alive, with a copy; nothing is recorded, and the caller asks
--- again. back: deletes the record of the caller. end: deletes the records of all.
+-- Records which incarnations have begun a suspect. what:
+--   begin   the calling incarnation begins this message. The answer counts the incarnations that
+--           are recorded, the caller among them. It is 0, and nothing is recorded, if two others
+--           are recorded and the record is younger than SUSPECT_ALIVE ms: one of them may be alive,
+--           with a copy of the message, so the caller asks again
+--   back    deletes the caller from the record
+--   end     deletes the record
 function functions.suspect(p, digest, incarnation, what)
   local now = now_ms()
   local known, incarnations = call('HGET', p .. 'suspects', digest), {}

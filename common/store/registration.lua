@@ -1,17 +1,17 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The dry run, the build, and the registration with Redis. `calls` is made of schema.txt: it hands
--- each function its arguments. Functions without allow-oom are refused once Redis has no memory
--- left.
+-- The dry run, the build, and the registration with Redis. `calls` is generated from schema.txt: it
+-- passes each function its arguments. Redis refuses functions without allow-oom once it has no
+-- memory left.
 
 local reads = {EXISTS = true, GET = true, HGET = true, HMGET = true, TIME = true, ZCARD = true,
   ZCOUNT = true, ZRANGE = true, ZRANGEBYSCORE = true, ZRANK = true, ZSCORE = true}
 
 -- look -> answer...
--- The dry run: answers what the function `name` would: expire, sweep or forget. It changes nothing.
--- The function runs as it is, but its calls of Redis that do not read are not made, and get 0 or 1
--- for an answer. Besides, Redis refuses any write of this function, which is registered without
--- writes.
+-- The dry run: answers what the function `name` (expire, sweep or forget) would answer, and changes
+-- nothing. The function runs as it is, but its calls of Redis other than `reads` are not made, and
+-- return 0 (HINCRBY: 1). Besides, Redis refuses any write, because `look` is registered with
+-- no-writes.
 function functions.look(p, name, list, first)
   local real = call
   call = function(command, ...)

@@ -2,8 +2,8 @@
 --
 -- The store functions `renew` and `taken`: evidence that an agent has a request.
 
--- The record of the step whose token is in flight, its number and its job; or nil and the code of
--- the answer.
+-- The record of the step that is in flight under this token, its number and its job; or nil and the
+-- code of the answer.
 local function in_flight(p, now, id, token)
   local i = tonumber(match(token, '^(%d+)%.[%w_-]+$'))
   local job = i and load(p, id, now, int(i))
@@ -16,16 +16,19 @@ end
 
 -- renew -> <renewed>
 -- Records a Progress: an agent works on the request, and has had it for `elapsed` ms (0: it does
--- not say). LockedUntil becomes `lock` ms from when the agent received it; if the step has
--- heartbeats, three of them from now at the latest, so that the death of the agent shows early. It
--- never becomes later than the dispatch has set it. Nor does a further Progress make it earlier:
--- the broker may have given the request to another agent after the first one died, and that has a
--- lease of its own.
--- fraction: "fraction" or "fraction@agent". wanted: 0 if the agent is to stop. begins: 1 if it is
--- the first Progress of this dispatch, and step_events() has that to read.
--- RENEWED. Without `begins`: STALE (the token is not in flight; or the lease was over before the
--- first Progress), UNKNOWN_JOB, OTHER_ACTOR (the Progress came from the agents of another actor).
--- The same call again changes at most LockedUntil.
+-- not say). LockedUntil becomes the end of the agent's lease, `lock` ms from when the agent
+-- received the request; if the step has heartbeats, at most three of them from now, so that the
+-- death of the agent shows early. LockedUntil never becomes later than the dispatch has set it. A
+-- further Progress never makes it earlier, because the broker may have given the request to another
+-- agent after the first one died, and that agent has a lease of its own.
+-- fraction: "fraction" or "fraction@agent". wanted: 0 if the agent is to stop. begins: 1 if this is
+-- the first Progress of the dispatch and `step_events` has that to read. The same call again
+-- changes at most LockedUntil.
+--   RENEWED
+-- Without `begins`:
+--   STALE         the token is not in flight; or the lease was over before the first Progress
+--   UNKNOWN_JOB
+--   OTHER_ACTOR   the Progress came from the agents of another actor
 function functions.renew(p, job_id, token, fraction, note, elapsed, actor)
   local now = now_ms()
   local rec, i, job = in_flight(p, now, job_id, token)
@@ -37,14 +40,14 @@ function functions.renew(p, job_id, token, fraction, note, elapsed, actor)
   local t = terms_of(job.def, i, rec.asked)
   elapsed = tonumber(elapsed)
   if not known and elapsed >= t.lock then
-    return {'STALE', '0', '0', int(now)} -- its lease was over before its first Progress came
+    return {'STALE', '0', '0', int(now)} -- the lease was over before the first Progress came
   end
   local lease = now + t.lock - min(elapsed, t.lock)
   if t.heartbeat > 0 then
     lease = min(lease, now + 3 * t.heartbeat)
   end
   if known then
-    lease = max(lease, rec.till) -- a late Progress takes nothing from another agent
+    lease = max(lease, rec.till) -- a late Progress does not shorten the lease of another agent
   end
   call('HSET', p .. 'data:' .. job_id, 'p' .. i,
     format('%s %.0f %s %s', token, limit, fraction, note))
@@ -60,8 +63,11 @@ function functions.renew(p, job_id, token, fraction, note, elapsed, actor)
 end
 
 -- taken -> code
--- Records as evidence that a scheduler has seen the request leave its queue while it could be
--- delivered. TAKEN; STALE: the token is not in flight; UNKNOWN_JOB.
+-- Records as evidence that a scheduler has seen, before the wait of the request was over, that the
+-- request is no longer in its queue.
+--   TAKEN
+--   STALE         the token is not in flight
+--   UNKNOWN_JOB
 function functions.taken(p, job_id, token)
   local rec, i = in_flight(p, now_ms(), job_id, token)
   if not rec then

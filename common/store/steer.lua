@@ -1,11 +1,11 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The store function `steer`: carries out a command, once, in its order.
+-- The store function `steer`: carries out a command, once, and in the order of commands.
 
 -- ms by which the clock of the sender of a command may be ahead of the store's
 local CLOCK_AHEAD = 300000
 local COMMANDS_KEPT = 16         -- commands of a job that are kept with their answers
-local COMMAND_BYTES = 100        -- of an owner that a command takes, besides its texts
+local COMMAND_BYTES = 100        -- counted against the owner for a command, besides its texts
 
 -- The last commands of a job with their answers, each "length:id command code why step;".
 local function answers_of(job)
@@ -45,9 +45,9 @@ local function known_answer(job, id)
   end
 end
 
--- Commands that turn the job have one order, by the time at which they were issued, and retries
--- have another. A command that comes after one issued later changes nothing. A command that is
--- refused does not count in its order.
+-- Commands that turn the job have one order, and retries have another, by the time at which they
+-- were issued. A command is not carried out after another one of its order that was issued later,
+-- unless that was refused.
 local ORDERS = {enable = 'ordered', disable = 'ordered', cancel = 'ordered', retry = 'retried',
   change = 'retried'}
 
@@ -57,8 +57,9 @@ local function overtaken_command(job, command)
     and (tonumber(call('HGET', job.key, order) or '') or 0) > tonumber(command.issued_at)
 end
 
--- The clock of a sender may be ahead: the commands of others are not to wait until the store's
--- clock is there.
+-- Stores when the last command of the order was issued. The clock of its sender may be ahead. So
+-- the stored time is limited: commands of other senders must not be refused until the store's clock
+-- has reached it.
 local function keep_order(job, command)
   local order = ORDERS[command.name]
   if order and command.issued_at ~= '0' then
@@ -82,7 +83,7 @@ local function carry_out(job, command, ...)
   return commands[command.name](job, command, ...)
 end
 
--- Lets Kill end a corrupt job: what cannot be read gets a value that can.
+-- Lets Kill end a corrupt job: fields that cannot be read get values that can.
 local function make_readable(p, id, now)
   local key = p .. 'job:' .. id
   if pcall(load, p, id, now, '0') and tonumber(call('HGET', key, 'created') or '0') then
@@ -130,7 +131,7 @@ local function within_bytes(p, command_name, owner, bytes)
     or not over_bytes(p, owner, 0, tonumber(bytes) or 0)
 end
 
--- Carries out a command that has not come before. Return: as a command does.
+-- Carries out a command that the job has not received before. Return: as a command does.
 local function carry_out_first(job, command, by, owner, list, first)
   local code, why, i = carry_out(job, command, unpack(list, first))
   if code == 'DONE' or code == 'UNCHANGED' then
@@ -150,17 +151,25 @@ local function carry_out_first(job, command, by, owner, list, first)
 end
 
 -- steer -> <transition> <refusal>?
--- Carries out a command. said: who gives it, "-" if that is not known, and why. by: the calling
--- scheduler. definition: the one by which the arguments number steps; '' for none. bytes: how many
--- bytes of this partition the jobs of the owner may take, 0: no limit. why, step: what the command
--- is refused for ("-" if it is not), and at which step (NO_STEP for none).
--- DONE. UNCHANGED: the job is so already. WRONG_STATE: refused, `why` says for what. SUPERSEDED: a
--- command issued later came first, or the job's seq is not if_seq. UNSUPPORTED: no such command.
--- MOVED: the job has another definition by now; the scheduler starts over. TOO_MANY: the owner
--- takes too many bytes. UNKNOWN_JOB, without why and step: or the job belongs to another user.
--- The job keeps its last COMMANDS_KEPT commands with their answers, except MOVED. One that comes
--- again changes nothing and gets the same answer; with redelivered = 1 also the requests that are
--- in flight. CONFLICT: another command had this command_id.
+-- Carries out a command. said: who gives the command ("-" if that is not known), and why. by: the
+-- calling scheduler. definition: the digest of the one by which the arguments number steps; '' if
+-- they name none. bytes: how many bytes of this partition the jobs of the owner may take, 0: no
+-- limit. why, step: the reason of a refusal ("-" for none), and the step concerned (NO_STEP for
+-- none).
+--   DONE
+--   UNCHANGED      the job is already in the state that the command asks for
+--   WRONG_STATE    refused, see `why`
+--   SUPERSEDED     a command that was issued later came first, or the job's seq is not if_seq
+--   UNSUPPORTED    there is no such command
+--   MOVED          the job has another definition by now; the scheduler starts over
+--   TOO_MANY       the owner takes too many bytes
+--   CONFLICT       another command had this command_id
+--   UNKNOWN_JOB    there is no such job, or it belongs to another user. The answer ends without why
+--                  and step
+-- The job keeps its last COMMANDS_KEPT commands with their answers, except MOVED. If one of these
+-- commands comes again it changes nothing and gets the same answer; with redelivered = 1 also the
+-- requests in flight. But as long as the owner takes too many bytes every command other than Cancel
+-- and Kill gets TOO_MANY.
 function functions.steer(p, job_id, command_name, command_id, issued_at, if_seq, said, by, nonce,
     redelivered, definition, owner, bytes, list, first)
   local now, out = now_ms(), {}
@@ -183,7 +192,7 @@ function functions.steer(p, job_id, command_name, command_id, issued_at, if_seq,
   local code, why, i
   local known = command.id ~= '' and known_answer(job, command.id)
   if known and known.command ~= command.name then
-    code = 'CONFLICT' -- the id of another command
+    code = 'CONFLICT'
   elseif known then
     code, why, i = known.code, known.why, known.i
     if redelivered == '1' then

@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The store function `sweep`: looks at one unfinished job. It trusts no index and no counter.
+-- The store function `sweep`: checks the indexes and the counters of one unfinished job.
 
--- Adds to at.missing how many of the neighbours before step i, from number at.edge on, are not
--- where the job wants them. Return: how many were read. All were, if at.edge is n_before then.
+-- Reads neighbours before step i, from index at.edge on, and adds to at.missing how many of them
+-- are not where the job wants them. Return: how many were read. All are when at.edge is n_before().
 local function count_missing(job, i, at)
   local step, list, first = step_of(job.def, i), nil, 0
   if job.desired == 'A' then
@@ -40,7 +40,7 @@ local function mended(job, places, what)
   lower_due(job, job.now)
 end
 
--- All steps were counted, and the job has not changed meanwhile.
+-- Mends the counters of the job. All steps were counted, and the job has not changed meanwhile.
 local function mend_counts(job, at, places)
   if at.open ~= job.open then
     job.open = at.open
@@ -56,10 +56,11 @@ local function mend_counts(job, at, places)
   end
 end
 
--- Looks at the steps from at.step and at.edge on. If at.step is n afterwards the job is done.
+-- Checks steps, from at.step and at.edge on. Afterwards at.step is n if all steps of the job are
+-- checked.
 local function sweep_steps(job, at, places)
   local seen, left = 0, time_left(job, job.desired)
-  -- If the deadline has passed, the next drive sees that.
+  -- If the deadline has passed nothing is to be sent: the next drive acts on it.
   local may_send = can_dispatch(job) and not (left and left <= 0)
   if at.seq ~= job.seq or at.had_busy ~= job.busy then
     at.counts = at.step == 0 and at.edge == 0 -- else the next round counts
@@ -104,7 +105,7 @@ local function sweep_job(job, at, places)
     places[#places + 1] = 'due'
     add_history(job, 'mended', 'due')
   end
-  -- What a scan in pieces has seen may be wrong, too: the next `expire` begins with the first step.
+  -- The partial result of a scan may be wrong as well: `expire` begins with the first step again.
   if wrong or at.back > 0 then
     job.due, job.due_changed = min(job.due, job.now), true
     job.scan, job.scan_changed = nil, true
@@ -147,8 +148,8 @@ local function sweep_cursor(p, text)
     stuck_do = tonumber(stuck_do), stuck_undo = tonumber(stuck_undo)}
 end
 
--- The place in `open` of the job to sweep next. Jobs end while others are swept, perhaps the one
--- that was swept last; then those created in the same ms are swept again.
+-- The rank in `open` of the job to sweep next. If the job that was swept last has ended meanwhile,
+-- those created in the same ms are swept again.
 local function sweep_rank(p, at)
   local rank = at.job and call('ZRANK', p .. 'open', at.job)
   if rank then
@@ -169,17 +170,22 @@ local function sweep_one(p, id, now, at, places)
 end
 
 -- sweep -> <swept>
--- Looks at one unfinished job, the oldest first. It trusts no index and no counter: it derives
--- `due`, the `waiting` of each step, and how many steps are open, busy and stuck, and mends what is
--- wrong. place…: what it has mended: due, open (the index), the number of a step, count:open,
--- count:busy, count:stuck; or `torn` and why the job cannot be read. The cursor is "" at the
--- beginning and at the end of a round; else
+-- Checks one unfinished job, the oldest first. It trusts no index and no counter: it derives `due`,
+-- the `waiting` of each step, and how many steps are open, busy and have failed for good, and mends
+-- what is wrong. The same call again finds nothing more to mend.
+-- place…: what it has mended: due, open (the index), the number of a step, count:open, count:busy,
+-- count:stuck; or `torn` and why the job cannot be read.
+-- The cursor is "" at the beginning and at the end of a round; else
 --   created job step edge missing seq had_busy back counts open busy stuck_do stuck_undo
--- step: '-' if the job is done. A step may have more neighbours than one call reads: `missing` of
--- those up to `edge` are not where the job wants them. That, and what was counted of the steps
--- before, holds only while the job does not change: its seq is the same, and its `busy` is had_busy
--- (a step that comes to rest adds no entry to the history). counts: 1 as long as it holds. back:
--- steps back of the clock before the round began. The same call again finds nothing more to mend.
+--   step, edge, missing   the step to check next ('-': the job is done). If it has more neighbours
+--                         than one call reads, `missing` of the first `edge` are not where the job
+--                         wants them
+--   seq, had_busy         those of the job after the last call: what was counted holds only while
+--                         seq and busy stay the same (a step that comes to rest adds no entry to
+--                         the history)
+--   back                  how often the clock had been set back when the round began, if times are
+--                         to be derived again; else 0
+--   counts                1 as long as the counts of the steps before hold
 function functions.sweep(p, cursor)
   local now, places = now_ms(), {}
   local at = sweep_cursor(p, cursor)
