@@ -78,7 +78,7 @@ function now_ms()
 end
 
 -- "4:a=bc7:site=hh" -> {"a=bc", "site=hh"}: labels, addresses, words of a command.
-function texts_of(text)
+function split_texts(text)
   local list, at = {}, 1
   while at <= #text do
     local len, start = match(text, '^(%d+):()', at)

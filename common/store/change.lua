@@ -75,8 +75,8 @@ function put_off(job, nonce, steps, name, definition, ...)
 end
 
 -- Removes the command that waits. Return: its name and its arguments.
-local function take_words(job)
-  local words = texts_of(call('HGET', job.p .. 'data:' .. job.id, 'change') or '')
+local function remove_waiting_command(job)
+  local words = split_texts(call('HGET', job.p .. 'data:' .. job.id, 'change') or '')
   set(job, 'waits_for', '')
   set_data(job, 'change', '')
   return unpack(words)
@@ -93,7 +93,7 @@ function change.drop(job, why, i)
   if job.waits_for == '' then
     return
   end
-  local _, definition = take_words(job)
+  local _, definition = remove_waiting_command(job)
   if definition then
     release_definition(job.p, definition)
   end
@@ -129,7 +129,7 @@ local function after_waiting(job, nonce, name, definition, ...)
 end
 
 function change.carry_out(job, nonce)
-  after_waiting(job, nonce, take_words(job))
+  after_waiting(job, nonce, remove_waiting_command(job))
 end
 
 -- Gives a step that is not in flight another definition, or other arguments, and restarts it. what:

@@ -5,7 +5,7 @@
 -- which step. What the function changes in the loaded job is saved only if the code is DONE; so
 -- set_desired() writes `tried` itself when its answer is UNCHANGED.
 
-local TRIES_MAX = 1000           -- runs of a job: the most that a workflow can allow
+local RUNS_MAX = 1000            -- runs of a job: the most that a workflow can allow
 
 local function ended_badly(job)
   return job.outcome == 'FAILED' or job.outcome == 'COMPENSATION_FAILED'
@@ -17,8 +17,8 @@ local function set_desired(job, to, cause)
       return 'WRONG_STATE', job.outcome
     elseif to == 'A' and job.ending ~= '' then
       return 'WRONG_STATE', 'ENDING'
-    elseif to == 'D' and not finished(job) and may_try_again(job) then
-      call('HSET', job.key, 'tried', int(TRIES_MAX)) -- no other run by itself
+    elseif to == 'D' and not finished(job) and next_run(job) then
+      call('HSET', job.key, 'tried', int(RUNS_MAX)) -- no other run by itself
       if job.next_try > 0 then
         set(job, 'cause', cause) -- the job is taken back already, and only has to end
         return 'DONE'
@@ -33,10 +33,10 @@ local function set_desired(job, to, cause)
   set(job, 'phase', finished(job) and job.phase or 'PROCESSING')
   turn(job, to, cause)
   if waits then
-    job.open, job.spreads = 0, {} -- nothing was begun
+    job.open, job.cursor = 0, {} -- nothing was begun
   elseif to == 'A' and job.start_at > job.now and not job.started then -- the clock may step back
     set(job, 'phase', 'PENDING')
-    job.spreads = {}
+    job.cursor = {}
     lower_due(job, job.start_at)
   end
   return 'DONE'
@@ -99,7 +99,7 @@ function commands.resume(job)
     return 'UNCHANGED'
   end
   set(job, 'hold', '')
-  if deadline.has_passed(job) then
+  if deadline.in_force(job) then
     deadline.mark_passed(job, job.since - 1)
   end
   add_history(job, 'resumed')
@@ -136,15 +136,15 @@ function resume_after_failure(job, kind)
     reopen(job)
     apply_deadline(job)
   end
-  if job.late then
+  if job.deadline_turn then
     deadline.mark_passed(job, 0) -- the deadline limits nothing that is sent from now on
   end
   deciding.reset(job)
   if job.ending ~= '' then
     set(job, 'ending', '')
-    for k = #job.spreads, 1, -1 do
-      if job.spreads[k].from == 'l' then
-        table.remove(job.spreads, k)
+    for k = #job.cursor, 1, -1 do
+      if job.cursor[k].from == 'l' then
+        table.remove(job.cursor, k)
       end
     end
     add_walk(job, kind)

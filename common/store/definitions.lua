@@ -17,7 +17,7 @@ function numbers(text)
 end
 
 -- The terms of a dispatch, in either direction:
---   lock wait heartbeat initial coefficient longest attempts expiries jitter park
+--   lock wait heartbeat backoff_initial backoff_factor backoff_max attempts expiries jitter park
 --       on_permanent on_exhausted silence|non_retryable
 -- on_permanent and on_exhausted are letters without a space between them: P(ark), C(ompensate),
 -- F(ail). The terms of a revert end with |actor, unless a build before 42 has stored them.
@@ -30,11 +30,12 @@ local TERMS = '^(%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%-?%d+) (
 -- those before 42 no actor, those before 46 no silence interval.
 local STEP_LINE = TERMS .. '|(%d+) (%d+) (%d)(%d)|([%d ]*)|([%d ]*)|([%d ]*)|?([^|]*)|?(%S*)$'
 
-local function terms(lock, wait, heartbeat, initial, coefficient, longest, attempts, expiries,
-    jitter, park, on_permanent, on_exhausted, silence, non_retryable, actor)
+local function terms(lock, wait, heartbeat, backoff_initial, backoff_factor, backoff_max, attempts,
+    expiries, jitter, park, on_permanent, on_exhausted, silence, non_retryable, actor)
   local t = {
     lock = tonumber(lock), wait = tonumber(wait), heartbeat = tonumber(heartbeat),
-    initial = tonumber(initial), coefficient = tonumber(coefficient), longest = tonumber(longest),
+    backoff_initial = tonumber(backoff_initial), backoff_factor = tonumber(backoff_factor),
+    backoff_max = tonumber(backoff_max),
     attempts = tonumber(attempts), expiries = tonumber(expiries), jitter = tonumber(jitter),
     park = tonumber(park), on_permanent = on_permanent, on_exhausted = on_exhausted,
     silence = tonumber(silence) or 0, non_retryable = {}, actor = actor,
@@ -46,12 +47,12 @@ local function terms(lock, wait, heartbeat, initial, coefficient, longest, attem
 end
 
 local function parse_step(line)
-  local lock, wait, heartbeat, initial, coefficient, longest, attempts, expiries, jitter, park,
-    on_permanent, on_exhausted, silence, non_retryable, n_after, n_dependents, revert, waived, take,
-    after, dependents, name, actor = match(line, STEP_LINE)
+  local lock, wait, heartbeat, backoff_initial, backoff_factor, backoff_max, attempts, expiries,
+    jitter, park, on_permanent, on_exhausted, silence, non_retryable, n_after, n_dependents, revert,
+    waived, take, after, dependents, name, actor = match(line, STEP_LINE)
   return {
-    forward = terms(lock, wait, heartbeat, initial, coefficient, longest, attempts, expiries,
-      jitter, park, on_permanent, on_exhausted, silence, non_retryable, actor),
+    forward = terms(lock, wait, heartbeat, backoff_initial, backoff_factor, backoff_max, attempts,
+      expiries, jitter, park, on_permanent, on_exhausted, silence, non_retryable, actor),
     has_revert = revert == '1', waived = waived == '1',
     n_after = tonumber(n_after), n_dependents = tonumber(n_dependents),
     take = numbers(take), after_text = after, dependents_text = dependents, dependents = {},

@@ -64,7 +64,7 @@ end
 
 -- How many ms a dispatch may still take because of the deadline; nil: no limit.
 function time_left(job, asked)
-  return not job.late and is_bounded(job, asked) and job.complete_by - job.now or nil
+  return not job.deadline_turn and is_bounded(job, asked) and job.complete_by - job.now or nil
 end
 
 -- How long a request may wait in its queue: twice as long after each dispatch in a row that no
@@ -96,7 +96,7 @@ end
 
 -- Whether the next dispatch is another attempt of the same work as the last one, and so has the
 -- same key.
-function another_try(job, rec, asked)
+function is_same_work(job, rec, asked)
   return rec.asked == asked and (rec.turn == job.turn
     or rec.current == 'U' and (asked == 'D' or rec.turn >= job.since))
 end
@@ -142,7 +142,7 @@ function dispatch(job, i, rec, asked, nonce)
     set_state(job, i, rec, 'W', 0)
     return
   end
-  if not another_try(job, rec, asked) then
+  if not is_same_work(job, rec, asked) then
     -- an undo on the way forward gets a number of the way back before it
     rec.turn = (asked == 'D' and job.desired == 'A') and job.since - 1 or job.turn
     rec.failures, rec.expiries, rec.unstarted = 0, 0, 0
@@ -167,7 +167,7 @@ end
 -- Adds requests in flight to the answer, to be sent again with their present tokens. An earlier
 -- call for the same message may have dispatched them, and its scheduler may have died before it
 -- published them.
-function resend(job, list)
+function add_in_flight(job, list)
   if #list == 0 or not can_dispatch(job) then
     return
   end
@@ -190,22 +190,22 @@ end
 -- Does the same for all steps that an earlier call for the same message may have dispatched: the
 -- dependents of i; or all steps, if there is no i or the job has turned, as long as they fit the
 -- budget. The others are recovered after their LockedUntil.
-function resend_after(job, i)
+function add_in_flight_after(job, i)
   if i and job.turn == 1 then
-    resend(job, (dependents_at(job.def, i, 0)))
+    add_in_flight(job, (dependents_at(job.def, i, 0)))
   elseif job.n <= BUDGET then
     local all = {}
     for k = 1, job.n do
       all[k] = k - 1
     end
-    resend(job, all)
+    add_in_flight(job, all)
   end
 end
 
 -- Whether the job does not want the work of the last dispatch any more: the job is to end; or that
 -- was a forward action, and the job goes back or has turned since. An undo is finished in either
 -- direction.
-function overtaken(job, rec)
+function is_obsolete(job, rec)
   return job.ending ~= '' or rec.asked == 'A' and (job.desired == 'D' or rec.turn < job.since)
 end
 

@@ -3,51 +3,51 @@
 -- The store function `drive`: goes on with a job, for a Recover, and when a call has left work.
 
 -- When a job that was taken back goes forward again. The wait between two runs grows with each run.
-local function next_try_at(job, tried)
+local function next_run_at(job, runs)
   local interval, coefficient = match(call('HGET', job.def.key, 'job'), '^%u %d+ [01] (%d+) (%S+) ')
   if not interval or interval == '0' or is_older_job(job) then
     return job.now
   end
-  local latest = job.now + floor(min(tonumber(interval) * tonumber(coefficient) ^ (tried - 1), DAY))
+  local latest = job.now + floor(min(tonumber(interval) * tonumber(coefficient) ^ (runs - 1), DAY))
   -- A later time than `latest` was derived before the clock was set back.
   return job.next_try > 0 and min(job.next_try, latest) or latest
 end
 
 -- When the next run of the whole job begins (false: there is no other run), and how many runs there
 -- were.
-function may_try_again(job)
-  local tries = tonumber(match(call('HGET', job.def.key, 'job'), '^%u (%d+)'))
-  local tried = tonumber(call('HGET', job.key, 'tried') or '1')
-  local at = tried < tries and not job.late and next_try_at(job, tried)
-  return at and not (job.complete_by > 0 and max(at, job.now) >= job.complete_by) and at, tried
+function next_run(job)
+  local runs_max = tonumber(match(call('HGET', job.def.key, 'job'), '^%u (%d+)'))
+  local runs = tonumber(call('HGET', job.key, 'tried') or '1')
+  local at = runs < runs_max and not job.deadline_turn and next_run_at(job, runs)
+  return at and not (job.complete_by > 0 and max(at, job.now) >= job.complete_by) and at, runs
 end
 
-local function try_again(job, tried)
-  set(job, 'tried', tried + 1)
+local function run_again(job, runs)
+  set(job, 'tried', runs + 1)
   turn(job, 'A', 'TRY')
 end
 
 -- Drives a job, and ends its turn if nothing is left to do.
-function go_on(job, nonce)
-  drive(job, nonce)
+function drive_on(job, nonce)
+  work_off_all(job, nonce)
   if finished(job) or job.phase == 'PENDING' then
     return
   end
   local idle = job.busy == 0 and not has_cursor_work(job)
   if job.open == 0 then
-    job.spreads = {} -- no step waits for another any more
+    job.cursor = {} -- no step waits for another any more
     if job.desired == 'A' then
       settle(job, 'SUCCEEDED', '')
       return
     end
-    local at, tried = may_try_again(job)
+    local at, runs = next_run(job)
     if job.cause == 'FAILURE' and at then
       if job.hold == '' and at > job.now then
         set(job, 'next_try', at)
         lower_due(job, at)
       elseif job.hold == '' then
-        try_again(job, tried)
-        go_on(job, nonce)
+        run_again(job, runs)
+        drive_on(job, nonce)
       end
     elseif job.cause == 'CANCELLED' then
       settle(job, 'CANCELLED', 'REQUESTED')
@@ -56,9 +56,9 @@ function go_on(job, nonce)
     end
   elseif idle and job.ending ~= '' then
     settle(job, 'FAILED', job.ending)
-  elseif idle and #job.spreads == 0 and job.hold == '' and job.stuck_undo > 0 then
+  elseif idle and #job.cursor == 0 and job.hold == '' and job.failed_undo > 0 then
     settle(job, 'COMPENSATION_FAILED', job.cause)
-  elseif idle and #job.spreads == 0 and job.hold == '' and job.stuck_do > 0 then
+  elseif idle and #job.cursor == 0 and job.hold == '' and job.failed_forward > 0 then
     settle(job, 'FAILED', 'PERMANENT')
   end
 end
@@ -66,7 +66,7 @@ end
 -- Drives a step in state M: its LockedUntil or the time of its timer has passed.
 local function drive_marked(job, i, rec, nonce)
   local t = terms_of(job.def, i, rec.asked)
-  if overtaken(job, rec) then
+  if is_obsolete(job, rec) then
     come_to_rest(job, i, rec, nonce)
   elseif job.hold ~= '' then
     return
@@ -95,7 +95,7 @@ local function on_deadline(job)
   local recourse = match(call('HGET', job.def.key, 'job'), '^%u')
   deadline.mark_passed(job, job.turn)
   if recourse ~= 'P' then
-    deciding.failure(job, nil, 'A', 'DEADLINE')
+    deciding.record_failure(job, nil, 'A', 'DEADLINE')
   end
   if recourse == 'C' then
     turn(job, 'D', 'FAILURE', 'DEADLINE')
@@ -108,7 +108,7 @@ local function on_deadline(job)
     else
       add_history(job, 'overdue')
     end
-    add_alert(job, NO_STEP, 'DEADLINE')
+    alert_job(job, NO_STEP, 'DEADLINE')
   end
 end
 
@@ -134,12 +134,12 @@ function functions.drive(p, job_id, nonce, by, again, list, first)
     set(job, 'phase', 'PROCESSING')
     set(job, 'started', '1')
     add_history(job, 'started', by)
-    job.spreads[1] = {from = job.turn == 1 and 'r' or 't', offset = 0, edge = 0}
+    job.cursor[1] = {from = job.turn == 1 and 'r' or 't', offset = 0, edge = 0}
   end
-  if overdue(job) and not is_quiet(p, now) then
+  if deadline_unhandled(job) and not is_quiet(p, now) then
     on_deadline(job)
   end
-  local flying = {}
+  local in_flight = {}
   for k = first, min(#list, first + BUDGET - 1) do
     local i = tonumber(list[k])
     local text = i < job.n and call('HGET', job.key, list[k])
@@ -148,12 +148,12 @@ function functions.drive(p, job_id, nonce, by, again, list, first)
       if rec.state == 'M' then
         drive_marked(job, i, rec, nonce)
       elseif rec.state == 'R' and again == '1' then
-        flying[#flying + 1] = i
+        in_flight[#in_flight + 1] = i
       end
     end
   end
-  resend(job, flying)
-  go_on(job, nonce)
+  add_in_flight(job, in_flight)
+  drive_on(job, nonce)
   save(job, by)
   put_transition(out, 'DRIVEN', job)
   return out

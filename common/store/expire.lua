@@ -23,11 +23,12 @@ local function lease_length(job, i, rec, t)
 end
 
 -- Whether the deadline that limited the dispatch in flight has passed.
-local function is_cut_short(job, rec)
+local function cut_by_deadline(job, rec)
   if not is_bounded(job, rec.asked) then
     return false
   end
-  return job.late and rec.turn <= job.late or not job.late and job.now >= job.complete_by
+  return job.deadline_turn and rec.turn <= job.deadline_turn
+    or not job.deadline_turn and job.now >= job.complete_by
 end
 
 -- Withdraws the token of a step whose LockedUntil has passed. Counts an expiry if there is evidence
@@ -35,7 +36,7 @@ end
 -- received, the next request may wait twice as long in its queue.
 local function withdraw(job, i, rec)
   local counts, progress = has_evidence(job, i, rec)
-  if is_cut_short(job, rec) then
+  if cut_by_deadline(job, rec) then
     counts = false
   end
   -- "token limit fraction@agent"
@@ -51,9 +52,9 @@ local function withdraw(job, i, rec)
 end
 
 -- Inspects one step. Return: when to inspect it again; nil for never. A step in flight expires only
--- when LockedUntil is exceeded by `hold` times its lease. Other steps that are due are only named.
--- Each named step gets the state M, so that a Recover acts once.
-local function expire_step(job, i, text, hold, clock, named)
+-- when LockedUntil is exceeded by lease_factor times its lease. Other steps that are due are only
+-- named. Each named step gets the state M, so that a Recover acts once.
+local function expire_step(job, i, text, lease_factor, clock, named)
   local rec = parse_record(text)
   if rec.state == 'R' then
     local t = terms_of(job.def, i, rec.asked)
@@ -68,19 +69,19 @@ local function expire_step(job, i, text, hold, clock, named)
     end
     if till > job.now then
       return till
-    elseif job.now < clock.quiet or hold > 0 and till + hold * t.lock > job.now then
-      return job.now + NAMED_AGAIN
+    elseif job.now < clock.quiet or lease_factor > 0 and till + lease_factor * t.lock > job.now then
+      return job.now + ASK_AGAIN
     end
     job.records[i] = rec
     record_of(job, i) -- brings `since` up to date, so that the turn does not cancel M as a timer
     withdraw(job, i, rec)
   elseif rec.till == 0 then
     return nil
-  elseif rec.till > job.now and not (rec.state == 'M' and rec.till > job.now + NAMED_AGAIN) then
+  elseif rec.till > job.now and not (rec.state == 'M' and rec.till > job.now + ASK_AGAIN) then
     -- A later time of a step in M was written before the clock was set back.
     return rec.till
   elseif (job.hold ~= '' or job.waits_for ~= '' and next_asked(job, rec) == 'A')
-    and not overtaken(job, rec) then
+    and not is_obsolete(job, rec) then
     return nil -- the walk w after Resume, or after the change, visits every step
   end
   if rec.state == 'R' then -- its token was just withdrawn
@@ -93,14 +94,14 @@ local function expire_step(job, i, text, hold, clock, named)
       rec.token = SILENCE_OVER
     end
   end
-  rec.state, rec.till = 'M', job.now + NAMED_AGAIN
+  rec.state, rec.till = 'M', job.now + ASK_AGAIN
   job.records[i] = rec
   return rec.till
 end
 
 -- Inspects up to BUDGET steps. Return: whether all steps of the job are inspected now, so that
 -- `due` is exact again.
-local function expire_scan(job, hold, clock, named)
+local function expire_scan(job, lease_factor, clock, named)
   local scan = job.scan or {offset = 0, least = job.now + SWEEP_BOUND}
   local last = min(scan.offset + BUDGET, job.n)
   local fields = {}
@@ -108,8 +109,8 @@ local function expire_scan(job, hold, clock, named)
     fields[#fields + 1] = int(i)
   end
   for k, text in ipairs(call('HMGET', job.key, unpack(fields))) do
-    if has_moment(text) then
-      local t = expire_step(job, scan.offset + k - 1, text, hold, clock, named)
+    if text_under_way(text) then
+      local t = expire_step(job, scan.offset + k - 1, text, lease_factor, clock, named)
       scan.least = min(scan.least, t or scan.least)
     end
   end
@@ -129,18 +130,19 @@ end
 -- turn: either a sweep has mended counters of the job since, or the job has waited for its next
 -- run.
 local function should_settle(job)
-  return job.hold == '' and #job.spreads == 0 and job.next_try <= job.now
-    and (job.open == 0 or job.busy == 0 and (job.ending ~= '' or job.stuck_do + job.stuck_undo > 0))
+  return job.hold == '' and #job.cursor == 0 and job.next_try <= job.now
+    and (job.open == 0 or job.busy == 0
+    and (job.ending ~= '' or job.failed_forward + job.failed_undo > 0))
 end
 
 local function touch_deadline(job, clock)
-  local at = overdue(job) and clock.quiet or job.complete_by
+  local at = deadline_unhandled(job) and clock.quiet or job.complete_by
   if at > job.now and job.desired == 'A' then
     lower_due(job, at)
   end
 end
 
-local function expire_job(p, id, now, hold, clock, out)
+local function expire_job(p, id, now, lease_factor, clock, out)
   local job = load(p, id, now, '0')
   if not job or finished(job) then
     call('ZREM', p .. 'due', id)
@@ -150,17 +152,18 @@ local function expire_job(p, id, now, hold, clock, out)
   if job.phase == 'PENDING' then
     local early = job.start_at > now or job.hold ~= '' or now < clock.quiet
     local later = job.hold ~= '' and now + SWEEP_BOUND or max(job.start_at, clock.quiet)
-    job.due, job.due_changed = early and later or now + NAMED_AGAIN, true
+    job.due, job.due_changed = early and later or now + ASK_AGAIN, true
     save(job)
     if not early then
       put(out, id, '0', '0')
     end
     return early and 0 or 1, true
   end
-  local whole = expire_scan(job, hold, clock, named)
-  local go = has_cursor_work(job) or overdue(job) and now >= clock.quiet or should_settle(job)
+  local whole = expire_scan(job, lease_factor, clock, named)
+  local go = has_cursor_work(job) or deadline_unhandled(job) and now >= clock.quiet
+    or should_settle(job)
   if go then
-    lower_due(job, now + NAMED_AGAIN)
+    lower_due(job, now + ASK_AGAIN)
   end
   touch_deadline(job, clock)
   if job.next_try > now then
@@ -204,7 +207,7 @@ end
 -- Inspects the jobs that are due, and withdraws the tokens of steps in flight past LockedUntil. The
 -- answer names what the supervisor asks schedulers for: jobs with their steps, of which the first
 -- `expired` have expired and the others are only due, and notifications of the outbox. The same
--- call again names a step or a notification again only after a while (NAMED_AGAIN,
+-- call again names a step or a notification again only after a while (ASK_AGAIN,
 -- NOTIFICATION_WAITS), and counts no expiry twice.
 --   skip, limit           how many of the jobs, and of the notifications, that are due to pass
 --                         over, and how many to inspect

@@ -21,7 +21,7 @@ local function forget_job(p, id)
   for _, index in ipairs(index_keys(p, workflow, labels)) do
     call('ZREM', index, id)
   end
-  for _, label in ipairs(texts_of(labels)) do
+  for _, label in ipairs(split_texts(labels)) do
     local owner = match(label, '^=(.*)$') -- of a job that was counted
     if owner and cost > 0 and call('HINCRBY', p .. 'users', owner, int(-cost)) <= 0 then
       call('HDEL', p .. 'users', owner)
@@ -38,7 +38,7 @@ local function forget_job(p, id)
 end
 
 -- Whether the outbox has a notification of the job. Builds before 22 did not count them in the job.
-local function owes(p, id)
+local function in_outbox(p, id)
   local count, seq = unpack(call('HMGET', p .. 'job:' .. id, 'owes', 'seq'))
   return (tonumber(count or '0') or 0) > 0 or call('ZSCORE', p .. 'owed', id .. ' ' .. (seq or ''))
 end
@@ -73,7 +73,7 @@ function functions.forget(p, retention, limit)
     int(kept_since(p, now, tonumber(retention))), 'LIMIT', 0, limit)
   local forgotten = 0
   for _, id in ipairs(list) do
-    if owes(p, id) then
+    if in_outbox(p, id) then
       call('ZADD', p .. 'settled', int(now), id)
     else
       forget_job(p, id)

@@ -38,7 +38,7 @@
 -- Keys of a partition (p = KEYS[1]); docs/OPERATIONS.md, "A job's record", has the fields of a job
 -- and of its data:
 --   p job:<id>      hash   the job; a field for each step, by number, absent until first touched;
---                          b<step>: an agent may have begun a dispatch of it, see is_begun();
+--                          b<step>: an agent may have begun a dispatch of it, see step_was_begun();
 --                          k<step>: the job's `since` when it was parked, see add_parked()
 --   p data:<id>     hash   input, labels, reply_to …; r<step> results, e<step> last errors, a<step>
 --                          arguments from a person; change: a command that waits, see `change`;
@@ -81,7 +81,7 @@ local FORMAT = '3'               -- of definitions; a scheduler stores those of 
 local BUDGET = 250               -- steps, besides those of its arguments, for a call: about 3 ms
 local CHUNK = 500                -- step numbers in one piece of a list of dependents
 local HISTORY_MIN = 1000         -- history entries kept of a job, or four for each step if more
-local NAMED_AGAIN = 5000         -- ms after which `expire` asks again for a step or a notification
+local ASK_AGAIN = 5000           -- ms after which `expire` asks again for a step or a notification
 local DAY = 86400000             -- ms; limits doubled silence intervals, and waits between runs
 local SWEEP_BOUND = 600000       -- ms; `expire` inspects each unfinished job at least this often
 local NO_EVIDENCE = '?'          -- in place of a token: see the record of a step
@@ -107,35 +107,35 @@ local ipairs, tonumber, unpack, floor, min, max, format, match, gmatch, sub, con
 -- schema.txt: the part that the build generates from it hands the store functions their arguments
 
 -- basics.lua: what Redis and Lua offer, texts of numbers, and lists in one text
-local set_up, int, num, now_ms, texts_of
+local set_up, int, num, now_ms, split_texts
 
 -- definitions.lua: definitions of workflows; `define`
 local numbers, definition_of, step_of, is_other_step, prefetch, terms_of, is_other_actor,
   dependents_at, release_definition, hold_definition, find_definition
 
 -- job.lua: the job that a call works on, and the records of its steps
-local parse_record, record_text, under_way, has_moment, job_new, is_rare, load, try_job, count_up,
-  add_history, lower_due, finished, can_dispatch, has_cursor_work, set, is_others, set_data,
-  overdue
+local parse_record, record_text, under_way, text_under_way, job_new, is_rare, load, try_job,
+  count_up, add_history, lower_due, finished, can_dispatch, has_cursor_work, set, is_others,
+  set_data, deadline_unhandled
 
 -- outcome.lua: deciding failures, notifications and alerts, the end of a turn
-local move_watermark, class_of, set_attention_cause, alert, add_alert, settle, reopen
+local move_watermark, class_of, set_attention_cause, alert, alert_job, settle, reopen
 
 -- save.lua: writes what a call has changed in a job
 local save
 
 -- dispatch.lua: dispatches, and requests that are sent once more
 local set_state, n_before, n_next, next_at, record_of, is_bounded, time_left, wait_of, wait_left,
-  next_asked, another_try, make_token, token_id, dispatch, resend, resend_after, overtaken,
-  progress_of
+  next_asked, is_same_work, make_token, token_id, dispatch, add_in_flight, add_in_flight_after,
+  is_obsolete, progress_of
 
 -- transitions.lua: transitions of steps and jobs
 local walk_has_passed, pass_over, remove_parked, begin, come_to_rest, add_parked, park,
-  is_older_job, silence_ends, used_up, set_stuck, apply_deadline, count_anew, turn, end_as_it_is,
-  remove_failed, add_walk, give_up
+  is_older_job, silence_ends, why_used_up, set_failed_counts, apply_deadline, count_anew, turn,
+  end_as_it_is, remove_failed, add_walk, give_up
 
 -- walks.lua: the cursor, and its walks over the steps
-local walk_ahead, reset_counts, has_tried, retry_applies, retry_ahead, drive
+local walk_ahead, reset_counts, has_tried, retry_applies, retry_ahead, work_off_all
 
 -- answers.lua: answers of the functions that change a job
 local put, put_transition, only_code, put_code
@@ -153,7 +153,7 @@ local index_keys, over_bytes
 -- expire.lua: `expire`
 
 -- drive.lua: `drive`
-local may_try_again, go_on, put_on_hold
+local next_run, drive_on, put_on_hold
 
 -- commands.lua: commands of people and clients
 local reset_step, begin_anew, resume_after_failure, no_retry, no_tries

@@ -67,7 +67,7 @@ end
 
 -- Whether a job needs a person because of an error of this class, and because of a step of this
 -- actor. '': any.
-local function has_trouble(p, id, class, actor)
+local function attention_matches(p, id, class, actor)
   local attention = call('HGET', p .. 'job:' .. id, 'attention') or ''
   local of, is = match(attention, '^%S+ %d+ %S+ (%S+) (%S+)$')
   return (class == '' or is == class) and (actor == '' or of == actor)
@@ -75,7 +75,7 @@ end
 
 -- Whether a job is one of those that the caller has asked for.
 local function listed(p, id, phase, workflow, labels, class, actor)
-  if (class ~= '' or actor ~= '') and not has_trouble(p, id, class, actor) then
+  if (class ~= '' or actor ~= '') and not attention_matches(p, id, class, actor) then
     return false
   elseif phase ~= '' and call('HGET', p .. 'job:' .. id, 'phase') ~= phase then
     return false
@@ -88,7 +88,7 @@ local function listed(p, id, phase, workflow, labels, class, actor)
     return false
   end
   local has = {}
-  for _, label in ipairs(texts_of(index or '')) do
+  for _, label in ipairs(split_texts(index or '')) do
     has[label] = true
   end
   for _, label in ipairs(labels) do
@@ -154,8 +154,8 @@ end
 -- The data for the event of a notification, all in one call because every turn that ends has an
 -- event. tries: how often the supervisor has asked for the notification. outcome … failed: how that
 -- turn ended; failed: the numbers of the steps that had failed for good. failure, error: see
--- deciding.failure(). results: those of the named steps that have one; '' if it did not fit into
--- `limit` bytes. addresses: those of earlier Submits. FOUND; UNKNOWN.
+-- deciding.record_failure(). results: those of the named steps that have one; '' if it did not fit
+-- into `limit` bytes. addresses: those of earlier Submits. FOUND; UNKNOWN.
 function functions.inspect_notice(p, job_id, seq, limit, list, first)
   local data = p .. 'data:' .. job_id
   local workflow, submitter, labels, reply_to, correlation, traceparent, encoding, tries, settled,
@@ -188,7 +188,7 @@ function functions.inspect_notice(p, job_id, seq, limit, list, first)
     end
   end
   put(out, int(count), unpack(results))
-  local addresses = texts_of(earlier or '')
+  local addresses = split_texts(earlier or '')
   put(out, int(floor(#addresses / 2)), unpack(addresses))
   return out
 end

@@ -64,7 +64,7 @@ function under_way(state)
 end
 
 -- The same for the text of a record, which begins with the letters of current, asked and state.
-function has_moment(text)
+function text_under_way(text)
   return text and under_way(sub(text, 5, 5))
 end
 
@@ -78,14 +78,14 @@ local DEFAULTS = {__index = {
   cause = '',      -- why it was turned: REQUESTED, CANCELLED, FAILURE, TRY
   ending = '',     -- why it is to end FAILED, once nothing is in flight
   failed = '',     -- numbers of steps that have failed for good, as far as there is room
-  stuck_do = 0, stuck_undo = 0, -- forward actions, and undos, that have failed for good
+  failed_forward = 0, failed_undo = 0, -- forward actions, and undos, that have failed for good
   started = false, -- the job had a start_at, and has begun
   start_at = 0, complete_by = 0,
   -- step: each dispatch is an event on drover.events; reply: step events are sent to reply_to
   events = '',
   -- false until the deadline has passed; then the last turn in which it limited forward work, see
   -- deadline.mark_passed()
-  late = false,
+  deadline_turn = false,
   scan = false, scan_changed = false, had_cursor = false,
   settled = 0,     -- seq of the end of a turn that this call records; 0: none
   watermark = 0,   -- that of the partition, if this call accepts a job or ends a turn
@@ -109,7 +109,7 @@ function job_new(p, id, now, def, n, budget)
     was_busy = 0, due = now + SWEEP_BOUND, due_changed = false, step_text = false,
     plain = false,   -- true: no field of RARE was ever set
     bare = false,    -- true: besides, the data has neither labels nor a traceparent
-    spreads = {},    -- the cursor: work that did not fit into a call, see walks.lua
+    cursor = {},    -- the cursor: work that did not fit into a call, see walks.lua
     changed = {bytes = nil, due = nil, busy = nil, locked_by = nil},
     records = {}, history = {nil, nil}, dispatched = {}, alerts = {},
     budget = budget or {left = BUDGET},
@@ -118,7 +118,7 @@ end
 
 local function read_cursor(job, text)
   for from, offset, edge in gmatch(text, '([%dlrtwy]+):(%d+):?(%d*)') do
-    job.spreads[#job.spreads + 1] = {
+    job.cursor[#job.cursor + 1] = {
       from = tonumber(from) or from, offset = tonumber(offset), edge = tonumber(edge) or 0}
   end
 end
@@ -141,13 +141,14 @@ local function load_rare(job)
   job.hold, job.outcome, job.start_at = hold or '', outcome or '', tonumber(start_at or '0')
   job.events, job.since, job.cause = events or '', tonumber(since or '1'), cause or ''
   job.ending, job.failed, job.complete_by = ending or '', failed or '', tonumber(complete_by or '0')
-  job.late, job.started = (late or '') ~= '' and (tonumber(late) or 1) - 1, started == '1'
+  job.deadline_turn, job.started = (late or '') ~= '' and (tonumber(late) or 1) - 1, started == '1'
   job.parked, job.attention = tonumber(parked or '0') or 0, attention or ''
   job.acknowledged, job.waits_for = acknowledged == '1', waits_for or ''
-  job.next_try, job.troubled = tonumber(next_try or '') or 0, match(job.attention, '^ended ') ~= nil
+  job.next_try, job.attention_for_end
+    = tonumber(next_try or '') or 0, match(job.attention, '^ended ') ~= nil
   if stuck then
     local to_do, to_undo = match(stuck, '^(%d+) (%d+)$')
-    job.stuck_do, job.stuck_undo = tonumber(to_do), tonumber(to_undo)
+    job.failed_forward, job.failed_undo = tonumber(to_do), tonumber(to_undo)
   end
   if not (job.since and job.since > 0) then
     error('since is no such number', 0)
@@ -269,7 +270,7 @@ end
 -- Whether work of the cursor can be done now. While no request may be sent, the walks that only
 -- send (w and y; also t if the job is to end), and what follows them, stay in the cursor.
 function has_cursor_work(job)
-  local work = job.spreads[1]
+  local work = job.cursor[1]
   return work and job.phase == 'PROCESSING'
     and (can_dispatch(job) or work.from ~= 'w' and work.from ~= 'y'
     and (work.from ~= 't' or job.ending == ''))
@@ -285,13 +286,14 @@ end
 -- this one. The field holds the turn plus 1. Builds before 46 stored 1, which means that no turn
 -- was limited.
 function deadline.mark_passed(job, turn)
-  job.late, job.changed.late = turn, int(turn + 1)
+  job.deadline_turn, job.changed.late = turn, int(turn + 1)
 end
 
 -- Whether the deadline has passed in the present direction of the job, and no person has let the
 -- job go on since.
-function deadline.has_passed(job)
-  return job.late and job.late >= job.since and job.desired == 'A' and job.ending == ''
+function deadline.in_force(job)
+  return job.deadline_turn and job.deadline_turn >= job.since and job.desired == 'A'
+    and job.ending == ''
 end
 
 -- Whether a job belongs to another user of the broker than `owner`. False if `owner` is '': the
@@ -316,7 +318,7 @@ function set_data(job, field, value)
 end
 
 -- Whether the deadline of forward work has passed and the job has not acted on it yet.
-function overdue(job)
-  return job.complete_by > 0 and job.now >= job.complete_by and not job.late and job.desired == 'A'
-    and job.phase == 'PROCESSING' and job.ending == ''
+function deadline_unhandled(job)
+  return job.complete_by > 0 and job.now >= job.complete_by and not job.deadline_turn
+    and job.desired == 'A' and job.phase == 'PROCESSING' and job.ending == ''
 end

@@ -5,31 +5,31 @@
 -- Whether an agent may have begun a step under its present definition: the step was dispatched, and
 -- not all requests came back. If all earlier requests came back, the one in flight counts as not
 -- begun as long as there is no evidence.
-local function is_begun(job, i, rec)
-  local flies = rec.state == 'R' and rec.attempt > 1
+local function step_was_begun(job, i, rec)
+  local in_flight = rec.state == 'R' and rec.attempt > 1
   local progress, was_taken = progress_of(job.p, job.id, i, rec.token)
-  return call('HGET', job.key, 'b' .. i) or flies and (progress or was_taken)
-    or rec.unstarted < rec.attempt - (flies and 1 or 0)
+  return call('HGET', job.key, 'b' .. i) or in_flight and (progress or was_taken)
+    or rec.unstarted < rec.attempt - (in_flight and 1 or 0)
 end
 
 -- Whether the step is in flight, or its current state is unknown (U).
-local function may_have_begun(rec)
+local function in_flight_or_unknown(rec)
   return rec.state == 'R' or rec.current == 'U'
 end
 
 -- The same as before_other_work(), for a step that a newer version defines in another way. Nothing
 -- is to be done about a step that no agent can have begun.
 local function before_migration(job, i, rec, how, is_gone)
-  local flies = rec.state == 'R' or rec.state == 'M'
+  local in_flight = rec.state == 'R' or rec.state == 'M'
   if how == 't' then
-    return nil, flies and 'IN_FLIGHT' or nil
+    return nil, in_flight and 'IN_FLIGHT' or nil
   elseif rec.current == 'A' then
     return nil, 'BEGUN' -- even if no agent has: a person may have resolved the step
-  elseif is_gone and may_have_begun(rec) then
+  elseif is_gone and in_flight_or_unknown(rec) then
     return nil, 'GONE' -- no definition would undo it
-  elseif not is_begun(job, i, rec) then
+  elseif not step_was_begun(job, i, rec) then
     return nil
-  elseif flies then
+  elseif in_flight then
     return nil, 'IN_FLIGHT'
   end
   return before_other_work(job, i, rec, how)
@@ -40,7 +40,7 @@ end
 -- the old one and the new one. Attempts are numbered from 1 again, under other keys.
 local function replace_step(job, i, rec, before)
   if rec then
-    local maybe = may_have_begun(rec) and before ~= 'ANEW'
+    local maybe = in_flight_or_unknown(rec) and before ~= 'ANEW'
     if rec.state == 'R' then
       add_history(job, 'withdrawn', i, rec.attempt, token_id(i, rec.token))
     elseif rec.state == 'F' and rec.since >= job.since then -- failed in the present direction
@@ -68,7 +68,7 @@ end
 -- The steps that differ from those of the job, { i, how, rec, before }…, and those of them that are
 -- undone first; or nil, why the migration is not possible, and the step concerned.
 local function plan_migration(job, has_waited, gone, words)
-  local steps, numbers, undo, flying = {}, {}, {}, nil
+  local steps, numbers, undo, in_flight_step = {}, {}, {}, nil
   for k, word in ipairs(words) do
     local i, how = target(word)
     steps[k], numbers[k] = {i = i, how = how}, int(i)
@@ -84,11 +84,11 @@ local function plan_migration(job, has_waited, gone, words)
         return nil, why, step.i
       end
       undo[#undo + 1] = step.before == 'UNDO' and step or nil
-      flying = step.rec.state == 'R' and step.i or flying
+      in_flight_step = step.rec.state == 'R' and step.i or in_flight_step
     end
   end
-  if #undo > 0 and flying then
-    return nil, 'IN_FLIGHT', flying
+  if #undo > 0 and in_flight_step then
+    return nil, 'IN_FLIGHT', in_flight_step
   elseif #undo > BUDGET then
     return nil, 'MANY_UNKNOWN'
   end
@@ -127,16 +127,16 @@ function commands.migrate(job, command, definition, n, name, gone, ...)
     end
   end
   add_history(job, 'migrated', name)
-  local spreads = job.spreads
+  local cursor = job.cursor
   count_anew(job)
-  for _, work in ipairs(spreads) do
+  for _, work in ipairs(cursor) do
     if work.from == 'y' or work.from == 'w' then -- a Retry of all steps, a Resume
       work.offset = 0
-      job.spreads[#job.spreads + 1] = work
+      job.cursor[#job.cursor + 1] = work
     end
   end
   if job.phase == 'PENDING' then
-    job.spreads = {}
+    job.cursor = {}
   end
   return 'DONE'
 end

@@ -3,7 +3,7 @@
 -- What clients and persons are sent: notifications of the outbox, alert causes, and step events.
 
 local CAUSE_CLAIMED = 60000      -- ms for a scheduler to publish the alert of a new cause
-local TOLD = 7200000             -- ms for which a cause counts as known after its last sign
+local CAUSE_KNOWN = 7200000      -- ms for which a cause counts as known after its last sign
 local CAUSES_CHECKED = 10        -- causes that are checked for their end when a new cause comes
 
 -- settle_owed -> code
@@ -70,8 +70,8 @@ end
 --   ask       is the cause new? The code is KNOWN or NEWS. NEWS reserves the cause for one minute,
 --             in which the calling scheduler is to publish the alert. If the same nonce asks again
 --             it gets NEWS again
---   told      the broker has confirmed the alert. The cause counts as known until TOLD ms after its
---             last sign. The code is TOLD
+--   told      the broker has confirmed the alert. The cause counts as known until CAUSE_KNOWN ms
+--             after its last sign. The code is TOLD
 --   over      the cause is over: its next sign is NEWS. The code is OVER
 --   letters   see unknown_letters(). The code is NEWS, with their number, or KNOWN
 function functions.told(p, cause, what, nonce, there, own)
@@ -84,10 +84,10 @@ function functions.told(p, cause, what, nonce, there, own)
     return {'OVER'}
   end
   local till, by = match(call('HGET', p .. 'told', cause) or '0 ', '^(%d+) ?(%x*)$')
-  local known = tonumber(till) > now and tonumber(till) <= now + TOLD
+  local known = tonumber(till) > now and tonumber(till) <= now + CAUSE_KNOWN
   if what == 'told' then
     if till ~= '0' then -- it is not over meanwhile
-      call('HSET', p .. 'told', cause, int(now + TOLD))
+      call('HSET', p .. 'told', cause, int(now + CAUSE_KNOWN))
     end
     return {'TOLD'}
   elseif not known or by == nonce then
@@ -97,13 +97,13 @@ function functions.told(p, cause, what, nonce, there, own)
     call('HSET', p .. 'told', cause, int(now + CAUSE_CLAIMED) .. ' ' .. nonce)
     return {'NEWS'}
   elseif by == '' then -- published; this is a sign that it goes on
-    call('HSET', p .. 'told', cause, int(now + TOLD))
+    call('HSET', p .. 'told', cause, int(now + CAUSE_KNOWN))
   end
   return {'KNOWN'}
 end
 
 local HEARD_MOST = 1000          -- history entries that one call reads: the last ones
-local TOLD_EVENTS = {dispatched = true, began = true, done = true, undone = true, failed = true,
+local CLIENT_EVENTS = {dispatched = true, began = true, done = true, undone = true, failed = true,
   parked = true}
 
 -- step_events -> <events>
@@ -131,7 +131,7 @@ function functions.step_events(p, job_id)
     local seq, at, event, i, attempt, last = match(entry,
       '^(%d+) (%d+) (%l+) (%d+) ?(%d*) ?%S* ?(%S*)')
     i = tonumber(i)
-    if TOLD_EVENTS[event] and i < job.n then
+    if CLIENT_EVENTS[event] and i < job.n then
       local rec = parse_record(call('HGET', job.key, int(i)), step_of(job.def, i))
       local failure = (event == 'failed' or event == 'parked') and call('HGET', data, 'e' .. int(i))
       put(out, concat({seq, at, event, attempt ~= '' and attempt or int(rec.attempt),

@@ -15,7 +15,7 @@ local function add_notification(job, outcome, reason, steps)
   call('HSET', job.p .. 'data:' .. job.id, 's' .. job.seq,
     concat({outcome, job.phase, int(job.turn), int(job.now), int(max(min(job.open, job.n), 0)),
       reason, match(steps, '^[%d ]*')}, ' '))
-  call('ZADD', job.p .. 'owed', int(job.now + NAMED_AGAIN), job.id .. ' ' .. job.seq)
+  call('ZADD', job.p .. 'owed', int(job.now + ASK_AGAIN), job.id .. ' ' .. job.seq)
   count_up(job.key, 'owes', 1)
 end
 
@@ -32,7 +32,7 @@ end
 function set_attention_cause(job, i, asked, class)
   local step = i and step_of(job.def, i).name or ''
   local actor = i and terms_of(job.def, i, asked).actor or ''
-  job.trouble = (step == '' and '-' or step) .. ' ' .. (actor == '' and '-' or actor) .. ' '
+  job.attention_cause = (step == '' and '-' or step) .. ' ' .. (actor == '' and '-' or actor) .. ' '
     .. class
 end
 
@@ -79,7 +79,7 @@ end
 -- desired state, on the way forward (asked = A) or back (D). Only the first failure of each way is
 -- kept. The job's field is "name asked reason number class", then "|" and the same for the way
 -- back; the job's data keeps the error of the step.
-function deciding.failure(job, i, asked, reason)
+function deciding.record_failure(job, i, asked, reason)
   local forward, back = decisions(job)
   if (asked == 'A' and forward or asked == 'D' and back) ~= '' then
     return
@@ -120,7 +120,7 @@ end
 
 -- Adds an alert about the last entry of the history, and puts it into the outbox, where it stays
 -- until the broker has confirmed it. A job that was acknowledged needs attention again.
-function add_alert(job, i, reason, asked)
+function alert_job(job, i, reason, asked)
   if job.acknowledged then
     set(job, 'acknowledged', '')
     job.acknowledged = false
@@ -132,7 +132,7 @@ end
 
 -- Whether an end needs a person: no client or person has asked for it, and the workflow does not
 -- say that it is ordinary.
-local function is_trouble(job, outcome, reason)
+local function needs_attention(job, outcome, reason)
   if outcome == 'COMPENSATED' and reason == 'FAILURE' then
     return match(call('HGET', job.def.key, 'job') or '', '^%u %d+ ([01]) ') ~= '1'
   end
@@ -142,17 +142,17 @@ end
 -- Ends the turn, with its outcome and reason.
 function settle(job, outcome, reason)
   change.drop(job)
-  local there = outcome == 'SUCCEEDED' or outcome == 'COMPENSATED' and reason == 'REQUESTED'
+  local reached = outcome == 'SUCCEEDED' or outcome == 'COMPENSATED' and reason == 'REQUESTED'
   if outcome == 'FAILED' or outcome == 'COMPENSATION_FAILED' then
     -- If a person has retried another step since, deciding.reset() has deleted the failure.
-    deciding.failure(job, tonumber(match(job.failed, '^%d+')), outcome == 'FAILED' and 'A' or 'D',
-      'PERMANENT')
+    deciding.record_failure(job, tonumber(match(job.failed, '^%d+')),
+      outcome == 'FAILED' and 'A' or 'D', 'PERMANENT')
   end
   set(job, 'outcome', outcome)
   if reason ~= '' then
     set(job, 'reason', reason) -- else it is empty: it was never set, or reopen() has emptied it
   end
-  set(job, 'phase', there and 'PROCESSED' or 'ERROR')
+  set(job, 'phase', reached and 'PROCESSED' or 'ERROR')
   if job.hold ~= '' and outcome ~= 'KILLED' then
     set(job, 'hold', '')
   end
@@ -160,13 +160,13 @@ function settle(job, outcome, reason)
   if job.next_try > 0 then
     set(job, 'next_try', 0)
   end
-  if is_trouble(job, outcome, reason) then
+  if needs_attention(job, outcome, reason) then
     local asked, number, class = match(deciding.last(job), '^%S+ (%u) %S+ (%S+) (%S+)$')
     number = tonumber(number)
     set_attention_cause(job, number, asked, class or reason)
-    job.troubled = true
+    job.attention_for_end = true
     add_history(job, 'attention', outcome)
-    add_alert(job, number or NO_STEP, outcome, asked)
+    alert_job(job, number or NO_STEP, outcome, asked)
   end
   add_history(job, 'settled', outcome, reason)
   job.settled = job.seq
@@ -192,7 +192,7 @@ function reopen(job)
   set(job, 'outcome', '')
   set(job, 'reason', '')
   set(job, 'phase', 'PROCESSING')
-  job.troubled = false
+  job.attention_for_end = false
   call('ZREM', job.p .. 'settled', job.id)
   call('ZREM', job.p .. 'failed', job.id)
   call('ZADD', job.p .. 'open', call('HGET', job.key, 'created'), job.id)

@@ -3,13 +3,13 @@
 -- The store functions `record` (replies, and requests that came back) and `unsent` (requests that
 -- have not been sent).
 
-local WAIT_SLACK = 1000          -- ms; a request back this long before its wait ends was discarded
+local EARLY_RETURN = 1000        -- ms; a request back this long before its wait ends was discarded
 local AT_ONCE = 10               -- ms; for a shorter deferral of the first attempt no timer is set
 
 -- The backoff after the n-th failure: initial × coefficient^(n-1), at most the longest, plus
 -- jitter.
 local function backoff(t, failures, fraction)
-  local wait = min(t.initial * t.coefficient ^ (max(failures, 1) - 1), t.longest)
+  local wait = min(t.backoff_initial * t.backoff_factor ^ (max(failures, 1) - 1), t.backoff_max)
   return floor(wait * (1 + t.jitter * fraction))
 end
 
@@ -34,7 +34,7 @@ end
 --   X, L     no: no queue took the request, or it is too large; yes if it was sent once more
 --            (c<step>)
 --   others   yes
-local function maybe_begun(job, i, rec, op)
+local function dispatch_may_be_begun(job, i, rec, op)
   return op.kind ~= 'X' and op.kind ~= 'L'
     or call('HGET', job.p .. 'data:' .. job.id, 'c' .. i) == rec.token
 end
@@ -42,7 +42,7 @@ end
 local function on_failure(job, i, rec, op)
   job.class = op.error_class -- see class_of()
   local step, t = step_of(job.def, i), terms_of(job.def, i, rec.asked)
-  if not maybe_begun(job, i, rec, op) then -- the current state of the step stays
+  if not dispatch_may_be_begun(job, i, rec, op) then -- the current state of the step stays
     rec.unstarted = rec.unstarted + 1
   else
     local proven = op.effect == 'N' and rec.asked == 'A' and step.waived
@@ -60,7 +60,7 @@ local function on_failure(job, i, rec, op)
   end
   -- The second condition: such as an undo that was never sent, while the job wants the step as it
   -- is.
-  if overtaken(job, rec) or rec.current == job.desired then
+  if is_obsolete(job, rec) or rec.current == job.desired then
     come_to_rest(job, i, rec, op.nonce)
   elseif op.kind == 'F' and rec.attempt == 1 and can_dispatch(job) and op.retry_after > 0
     and op.retry_after < AT_ONCE then
@@ -68,7 +68,7 @@ local function on_failure(job, i, rec, op)
     -- attempt, or this could go on for ever.
     dispatch(job, i, rec, rec.asked, op.nonce)
   elseif op.kind == 'F' then
-    local wait = op.retry_after > 0 and op.retry_after or t.initial
+    local wait = op.retry_after > 0 and op.retry_after or t.backoff_initial
     back_off(job, i, rec, wait * (1 + t.jitter * op.fraction))
   elseif op.kind == 'P' or op.kind == 'L' or t.non_retryable[op.error_class] then
     give_up(job, i, rec, t.on_permanent, 'PERMANENT', 0)
@@ -91,9 +91,9 @@ local function is_thrown_back(job, i, rec, t)
   local wait = wait_of(t, {unstarted = rec.unstarted - 1})
   if time_left(job, rec.asked)
     and job.complete_by - (rec.till - wait - t.lock) >= max(wait, t.lock) then
-    return rec.till - t.lock - job.now > WAIT_SLACK
+    return rec.till - t.lock - job.now > EARLY_RETURN
   end
-  return wait_left(job, i, rec) > WAIT_SLACK
+  return wait_left(job, i, rec) > EARLY_RETURN
 end
 
 -- Records that a request came back or was not sent. No failure and no expiry is counted; only
@@ -102,7 +102,7 @@ end
 local function on_unstarted(job, i, rec, op)
   local t = terms_of(job.def, i, rec.asked)
   rec.unstarted = rec.unstarted + 1
-  local begun = maybe_begun(job, i, rec, op)
+  local begun = dispatch_may_be_begun(job, i, rec, op)
   add_history(job, begun and 'unstarted' or 'unroutable', i, rec.attempt, token_id(i, rec.token))
   if op.kind ~= 'S' then
     local why = op.kind == 'N' and 'NO_AGENT' or op.kind == 'J' and 'REJECTED' or 'UNROUTABLE'
@@ -122,7 +122,7 @@ local function on_unstarted(job, i, rec, op)
   elseif begun and not thrown then
     dispatch(job, i, rec, rec.asked, op.nonce)
   else
-    local wait = min(t.initial * 2 ^ (rec.unstarted - 1), WAIT_CAP)
+    local wait = min(t.backoff_initial * 2 ^ (rec.unstarted - 1), WAIT_CAP)
     back_off(job, i, rec, wait * (1 + t.jitter * op.fraction))
   end
 end
@@ -183,7 +183,7 @@ function functions.unsent(p, job_id, nonce, by, number, list, first)
       local asked_for, asked_by = match(asked or '', '^(%S+) (%d+)$')
       local late = asked_for == token and tonumber(asked_by) >= tonumber(number)
       local wait = wait_left(job, i, rec)
-      if can_dispatch(job) and not overtaken(job, rec) and wait > 0 then
+      if can_dispatch(job) and not is_obsolete(job, rec) and wait > 0 then
         job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait, again = copied}
         call('HSET', p .. 'data:' .. job.id, 'u' .. i,
           token .. ' ' .. (late and asked_by or number))
@@ -192,7 +192,7 @@ function functions.unsent(p, job_id, nonce, by, number, list, first)
       end
     end
   end
-  go_on(job, nonce)
+  drive_on(job, nonce)
   save(job, by)
   put_transition(out, 'DRIVEN', job)
   return out
@@ -206,7 +206,7 @@ local function on_other_token(job, i, rec, op, out)
     and rec.state == 'R' and rec.attempt == 2
   if op.redelivered == '1' and (rec.token == make_token(i, op.nonce)
     or after_deferral and was_deferred(job, i, op.token)) then
-    resend(job, {i})
+    add_in_flight(job, {i})
     put_transition(out, 'ALREADY', job)
     return
   end
@@ -219,7 +219,7 @@ end
 -- Answers a report that was recorded before.
 local function on_repetition(job, i, op, out)
   if op.redelivered == '1' then
-    resend_after(job, i)
+    add_in_flight_after(job, i)
   end
   job.settled = finished(job) and op.redelivered == '1' and job.seq or 0
   put_transition(out, 'ALREADY', job)
@@ -286,7 +286,7 @@ local function record_one(p, now, by, op, budget, out)
     return
   end
   apply(job, i, rec, op)
-  go_on(job, op.nonce)
+  drive_on(job, op.nonce)
   save(job, by)
   put_transition(out, 'RECORDED', job)
 end

@@ -58,7 +58,7 @@ function functions.renew(p, job_id, token, fraction, note, elapsed, actor)
   end
   save(job)
   local left = time_left(job, rec.asked)
-  local wanted = not finished(job) and not overtaken(job, rec) and not (left and left <= 0)
+  local wanted = not finished(job) and not is_obsolete(job, rec) and not (left and left <= 0)
   return {'RENEWED', wanted and '1' or '0', int(rec.till), int(now), begins and '1' or '0'}
 end
 

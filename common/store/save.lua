@@ -2,11 +2,11 @@
 --
 -- Writes a job: all that a call has changed in it, and the lists of jobs that need attention.
 
-local CONTINUED = 1000           -- ms for the scheduler that left a cursor to drive the job on
+local CURSOR_GRACE = 1000        -- ms for the scheduler that left a cursor to drive the job on
 
 local function cursor_text(job)
   local words = {}
-  for _, s in ipairs(job.spreads) do
+  for _, s in ipairs(job.cursor) do
     words[#words + 1] = s.from .. ':' .. s.offset .. (s.edge > 0 and ':' .. s.edge or '')
   end
   return concat(words, ' ')
@@ -33,9 +33,9 @@ local function need_of(job)
   if job.acknowledged then
     return ''
   elseif finished(job) then
-    return job.troubled and 'ended' or ''
+    return job.attention_for_end and 'ended' or ''
   end
-  local waits = job.hold == 'deadline' or job.hold ~= '' and deadline.has_passed(job)
+  local waits = job.hold == 'deadline' or job.hold ~= '' and deadline.in_force(job)
   return job.parked > 0 and 'parked' or waits and 'deadline' or ''
 end
 
@@ -44,8 +44,8 @@ local function update_attention(job)
   local kind, was, since = need_of(job), match(job.attention, '^(%S+) (%d+)')
   was = was or ''
   if kind == was then
-    if kind ~= '' and job.trouble then
-      set(job, 'attention', kind .. ' ' .. since .. ' ' .. job.trouble)
+    if kind ~= '' and job.attention_cause then
+      set(job, 'attention', kind .. ' ' .. since .. ' ' .. job.attention_cause)
     end
     return
   end
@@ -60,17 +60,17 @@ local function update_attention(job)
   local created = job.changed.created or call('HGET', job.key, 'created')
   call('ZADD', job.p .. 'needs', created, job.id)
   call('ZADD', job.p .. 'needs:' .. kind, created, job.id)
-  local trouble = job.trouble or kind == 'deadline' and '- - DEADLINE'
+  local attention_cause = job.attention_cause or kind == 'deadline' and '- - DEADLINE'
     or match(job.attention, '^%S+ %d+ (.*)') or '- - -'
-  set(job, 'attention', kind .. ' ' .. int(job.now) .. ' ' .. trouble)
+  set(job, 'attention', kind .. ' ' .. int(job.now) .. ' ' .. attention_cause)
 end
 
 function save(job, by)
-  if not job.plain or job.troubled or job.parked > 0 then
+  if not job.plain or job.attention_for_end or job.parked > 0 then
     update_attention(job)
   end
   if has_cursor_work(job) then
-    lower_due(job, job.now + CONTINUED)
+    lower_due(job, job.now + CURSOR_GRACE)
   end
   local changed = job.changed
   if job.busy ~= job.was_busy then
@@ -83,7 +83,7 @@ function save(job, by)
     changed.due = int(job.due)
     call('ZADD', job.p .. 'due', changed.due, job.id)
   end
-  if #job.spreads > 0 or job.had_cursor then
+  if #job.cursor > 0 or job.had_cursor then
     changed.cursor = cursor_text(job)
   end
   if job.scan_changed then

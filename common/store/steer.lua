@@ -51,7 +51,7 @@ end
 local ORDERS = {enable = 'ordered', disable = 'ordered', cancel = 'ordered', retry = 'retried',
   change = 'retried'}
 
-local function overtaken_command(job, command)
+local function is_superseded(job, command)
   local order = ORDERS[command.name]
   return order and command.issued_at ~= '0'
     and (tonumber(call('HGET', job.key, order) or '') or 0) > tonumber(command.issued_at)
@@ -72,7 +72,7 @@ local function carry_out(job, command, ...)
     return 'MOVED'
   elseif command.if_seq ~= '0' and tonumber(command.if_seq) ~= job.seq then
     return 'SUPERSEDED', 'SEQ'
-  elseif overtaken_command(job, command) then
+  elseif is_superseded(job, command) then
     return 'SUPERSEDED', 'ORDER'
   elseif job.hold == 'killed' then
     return 'WRONG_STATE', 'KILLED'
@@ -141,7 +141,7 @@ local function carry_out_first(job, command, by, owner, list, first)
     if owner ~= '' then
       count_bytes(job, command, owner, list, first)
     end
-    go_on(job, command.nonce)
+    drive_on(job, command.nonce)
     save(job, by)
   end
   if command.id ~= '' and code ~= 'MOVED' then
@@ -196,7 +196,7 @@ function functions.steer(p, job_id, command_name, command_id, issued_at, if_seq,
   elseif known then
     code, why, i = known.code, known.why, known.i
     if redelivered == '1' then
-      resend_after(job)
+      add_in_flight_after(job)
       job.settled = finished(job) and job.seq or 0
     end
   else

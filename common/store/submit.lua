@@ -2,7 +2,7 @@
 --
 -- The store function `submit`: a new job, with its data and its indexes.
 
-local EARLIER_KEPT = 4           -- addresses kept of a job besides that of its last Submit
+local ADDRESSES_KEPT = 4         -- addresses kept of a job besides that of its last Submit
 
 -- The indexes for people that a job is in.
 function index_keys(p, workflow, labels)
@@ -10,7 +10,7 @@ function index_keys(p, workflow, labels)
   if workflow ~= '' then
     keys[2] = p .. 'w:' .. match(workflow, '^[^@]*')
   end
-  for _, label in ipairs(texts_of(labels)) do
+  for _, label in ipairs(split_texts(labels)) do
     keys[#keys + 1] = p .. 'l:' .. label
   end
   return keys
@@ -31,11 +31,11 @@ local function set_address(data, reply_to, correlation)
   if last_to == reply_to and last_correlation == correlation then
     return
   end
-  local addresses, earlier = {last_to, last_correlation, unpack(texts_of(known or ''))}, {}
+  local addresses, earlier = {last_to, last_correlation, unpack(split_texts(known or ''))}, {}
   for k = 1, #addresses - 1, 2 do
     local to, its_correlation = addresses[k], addresses[k + 1]
     local same = to == reply_to and its_correlation == correlation
-    if to ~= '' and not same and #earlier < EARLIER_KEPT then
+    if to ~= '' and not same and #earlier < ADDRESSES_KEPT then
       earlier[#earlier + 1] = #to .. ':' .. to .. #its_correlation .. ':' .. its_correlation
     end
   end
@@ -50,7 +50,7 @@ local function submit_again(p, job, digest, redelivered, reply_to, correlation, 
     set_address(p .. 'data:' .. job.id, reply_to, correlation)
   end
   if redelivered == '1' then
-    resend_after(job, 'r')
+    add_in_flight_after(job, 'r')
   end
   local out = {}
   put_transition(out, 'ALREADY', job)
@@ -137,7 +137,7 @@ local LABEL_BYTES = 250          -- of the index of a label that no other job ha
 -- About how many bytes of the store a job of n steps takes. The texts of its Submit count once,
 -- labels three times.
 local function cost_of(n, reply_to, correlation, labels, list, first)
-  local cost = JOB_BYTES + n * STEP_BYTES + #texts_of(labels) * LABEL_BYTES + 2 * #labels
+  local cost = JOB_BYTES + n * STEP_BYTES + #split_texts(labels) * LABEL_BYTES + 2 * #labels
     + #reply_to + #correlation
   for _, name, text in each.field(list, first) do
     cost = cost + #text
@@ -249,8 +249,8 @@ function functions.submit(p, job_id, digest, definition, workflow, redelivered, 
     job.open = 0
     settle(job, 'COMPENSATED', 'REQUESTED')
   elseif not later then
-    job.spreads[1] = {from = 'r', offset = 0, edge = 0}
-    go_on(job, nonce)
+    job.cursor[1] = {from = 'r', offset = 0, edge = 0}
+    drive_on(job, nonce)
   end
   save(job, not later and by or nil)
   put_transition(out, 'CREATED', job)

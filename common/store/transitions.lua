@@ -10,11 +10,11 @@ local FAILED_BYTES = 1000        -- length of the list of steps that have failed
 -- will count it.
 function walk_has_passed(job, i)
   local k = 1
-  while job.spreads[k] and job.spreads[k].from == 'l' do
+  while job.cursor[k] and job.cursor[k].from == 'l' do
     k = k + 1
   end
-  local look = job.spreads[k]
-  return not look or look.from ~= 't' or i < look.offset or i == look.offset and look.edge > 0
+  local walk = job.cursor[k]
+  return not walk or walk.from ~= 't' or i < walk.offset or i == walk.offset and walk.edge > 0
 end
 
 -- Passes over a step that is to be undone and has no revert. Return: whether it is such a step.
@@ -28,9 +28,9 @@ function pass_over(job, i, rec)
   return true
 end
 
-local function spread_from(job, i)
+local function add_piece(job, i)
   if n_next(job, step_of(job.def, i)) > 0 then
-    job.spreads[#job.spreads + 1] = {from = i, offset = 0, edge = 0}
+    job.cursor[#job.cursor + 1] = {from = i, offset = 0, edge = 0}
   end
 end
 
@@ -46,7 +46,7 @@ end
 local function reach_desired(job, i)
   remove_parked(job, i)
   job.open = job.open - 1
-  spread_from(job, i)
+  add_piece(job, i)
 end
 
 -- Dispatches a step that waits for nothing, or passes over it.
@@ -96,7 +96,7 @@ function park(job, i, rec, reason, till)
   set_state(job, i, rec, 'P', till)
   add_history(job, 'parked', i, reason)
   if is_new or till == 0 then
-    add_alert(job, i, 'PARKED', rec.asked)
+    alert_job(job, i, 'PARKED', rec.asked)
   end
 end
 
@@ -119,7 +119,7 @@ end
 
 -- Why the attempts of the step's work are used up, and the time of the next attempt in spite of
 -- that (0: none). nil if they are not used up.
-function used_up(job, i, rec)
+function why_used_up(job, i, rec)
   local t = terms_of(job.def, i, rec.asked)
   if rec.expiries >= t.expiries then
     return 'DEATHS', silence_ends(job, t, rec)
@@ -129,16 +129,16 @@ function used_up(job, i, rec)
 end
 
 -- Sets how many forward actions, and how many undos, have failed for good.
-function set_stuck(job, to_do, to_undo)
-  job.stuck_do, job.stuck_undo = to_do, to_undo
+function set_failed_counts(job, to_do, to_undo)
+  job.failed_forward, job.failed_undo = to_do, to_undo
   job.changed.stuck = int(to_do) .. ' ' .. int(to_undo)
 end
 
-local function stuck_by(job, rec, n)
+local function count_failed(job, rec, n)
   if rec.asked == 'A' then
-    set_stuck(job, job.stuck_do + n, job.stuck_undo)
+    set_failed_counts(job, job.failed_forward + n, job.failed_undo)
   else
-    set_stuck(job, job.stuck_do, job.stuck_undo + n)
+    set_failed_counts(job, job.failed_forward, job.failed_undo + n)
   end
 end
 
@@ -156,7 +156,7 @@ end
 function count_anew(job)
   set(job, 'epoch', job.turn)
   job.open = job.n
-  job.spreads = {{from = 't', offset = 0, edge = 0}}
+  job.cursor = {{from = 't', offset = 0, edge = 0}}
 end
 
 -- Turns the job. Dispatches in flight are left alone: they are answered, or expire.
@@ -186,7 +186,7 @@ function turn(job, desired, cause, ...)
     set(job, 'hold', '') -- the deadline limits forward work only
   end
   apply_deadline(job)
-  set_stuck(job, 0, 0)
+  set_failed_counts(job, 0, 0)
   count_anew(job)
 end
 
@@ -194,12 +194,12 @@ end
 function end_as_it_is(job, reason)
   set(job, 'ending', reason)
   add_history(job, 'ending', reason)
-  table.insert(job.spreads, 1, {from = 'l', offset = 0, edge = 0})
+  table.insert(job.cursor, 1, {from = 'l', offset = 0, edge = 0})
 end
 
 local function add_failed(job, i, rec)
   set_state(job, i, rec, 'F', 0)
-  stuck_by(job, rec, 1)
+  count_failed(job, rec, 1)
   if #job.failed < FAILED_BYTES then
     set(job, 'failed', job.failed == '' and int(i) or job.failed .. ' ' .. int(i))
   end
@@ -211,15 +211,15 @@ function remove_failed(job, i, rec)
     failed[#failed + 1] = tonumber(word) ~= i and word or nil
   end
   set(job, 'failed', concat(failed, ' '))
-  stuck_by(job, rec, -1)
+  count_failed(job, rec, -1)
 end
 
 -- Adds a walk of this kind (w, y) over all steps to the cursor, unless the last piece of the cursor
 -- is such a walk and has not begun.
 function add_walk(job, kind)
-  local last = job.spreads[#job.spreads]
+  local last = job.cursor[#job.cursor]
   if not last or last.from ~= kind or last.offset > 0 then
-    job.spreads[#job.spreads + 1] = {from = kind, offset = 0, edge = 0}
+    job.cursor[#job.cursor + 1] = {from = kind, offset = 0, edge = 0}
   end
 end
 
@@ -230,7 +230,7 @@ function give_up(job, i, rec, recourse, reason, till)
     park(job, i, rec, reason, till)
     return
   end
-  deciding.failure(job, i, rec.asked, reason)
+  deciding.record_failure(job, i, rec.asked, reason)
   if rec.asked == 'D' then
     add_history(job, 'given_up', i, reason)
     add_failed(job, i, rec)

@@ -110,12 +110,12 @@ function retry_applies(job, i, rec)
   elseif rec.state == 'W' then
     return has_tried(job, rec)
   end
-  return used_up(job, i, rec) ~= nil
+  return why_used_up(job, i, rec) ~= nil
 end
 
 -- Whether the walk of a Retry of all steps has yet to reach this step.
 function retry_ahead(job, i)
-  for _, work in ipairs(job.spreads) do
+  for _, work in ipairs(job.cursor) do
     if work.from == 'y' and work.offset <= i then
       return true
     end
@@ -129,8 +129,8 @@ end
 local function turn_step(job, i, rec, nonce)
   if rec.state ~= 'W' then
     return false
-  elseif rec.failures + rec.expiries > 0 and another_try(job, rec, next_asked(job, rec))
-    and used_up(job, i, rec) then
+  elseif rec.failures + rec.expiries > 0 and is_same_work(job, rec, next_asked(job, rec))
+    and why_used_up(job, i, rec) then
     reset_counts(rec)
     job.records[i] = rec
   end
@@ -184,8 +184,9 @@ local function walk_waiting(job, work, nonce)
       set_state(job, i, rec, 'W', 0)
     end
     local reason, till
-    if rec.state == 'W' and has_tried(job, rec) and another_try(job, rec, next_asked(job, rec)) then
-      reason, till = used_up(job, i, rec)
+    if rec.state == 'W' and has_tried(job, rec)
+      and is_same_work(job, rec, next_asked(job, rec)) then
+      reason, till = why_used_up(job, i, rec)
     end
     if reason then -- its timer was cancelled by the walk l
       park(job, i, rec, reason, till)
@@ -201,7 +202,7 @@ end
 local function cancel_timers(job, work)
   local last, texts = walk_ahead(job, work)
   for i = work.offset, last - 1 do
-    if has_moment(texts[i]) then
+    if text_under_way(texts[i]) then
       local rec = record_of(job, i, texts[i])
       if rec.state ~= 'R' and rec.state ~= 'F' then
         set_state(job, i, rec, 'W', 0)
@@ -214,7 +215,7 @@ end
 -- Does the work of the cursor, as far as the budget goes and requests may be sent.
 local function work_off(job, nonce)
   while job.budget.left > 0 and has_cursor_work(job) do
-    local work, done = job.spreads[1], nil
+    local work, done = job.cursor[1], nil
     if work.from == 't' then
       done = turn_piece(job, work, nonce)
     elseif work.from == 'w' or work.from == 'y' then
@@ -225,12 +226,12 @@ local function work_off(job, nonce)
       work.offset, done = work_on(job, work.from, work.offset, nonce)
     end
     if done then
-      table.remove(job.spreads, 1)
+      table.remove(job.cursor, 1)
     end
   end
 end
 
-function drive(job, nonce)
+function work_off_all(job, nonce)
   work_off(job, nonce)
   if job.waits_for ~= '' and job.ending == '' and change.is_due(job) then
     change.carry_out(job, nonce)

@@ -45,7 +45,7 @@ RULES = {
     "The person who has to act gets an alert, and finds the job in a list": {
         "a job fails without an alert in the outbox": (
             lua("outcome"),
-            "    add_history(job, 'attention', outcome)\n    add_alert(",
+            "    add_history(job, 'attention', outcome)\n    alert_job(",
             "    add_history(job, 'attention', outcome)\n    alert(",
             FUNCTIONS_TEST + "test_attention_for_a_failed_job",
         ),
@@ -99,7 +99,7 @@ RULES = {
         ),
         "the first parked step is named for ever": (
             lua("save"),
-            "    if kind ~= '' and job.trouble then",
+            "    if kind ~= '' and job.attention_cause then",
             "    if false then",
             FUNCTIONS_TEST + "test_attention_names_the_last_parked_step",
         ),
@@ -123,13 +123,13 @@ RULES = {
         ),
         "a job that is paused past its deadline is on no list": (
             lua("save"),
-            "  local waits = job.hold == 'deadline' or job.hold ~= '' and deadline.has_passed(job)",
+            "  local waits = job.hold == 'deadline' or job.hold ~= '' and deadline.in_force(job)",
             "  local waits = job.hold == 'deadline'",
             FUNCTIONS_TEST + "test_deadline_of_a_paused_job",
         ),
         "a job resumed past its deadline is listed for it when it is paused again": (
             lua("commands"),
-            "  if deadline.has_passed(job) then\n    deadline.mark_passed(job, job.since - 1)\n"
+            "  if deadline.in_force(job) then\n    deadline.mark_passed(job, job.since - 1)\n"
             "  end\n",
             "",
             FUNCTIONS_TEST + "test_deadline_of_a_paused_job",
@@ -216,8 +216,8 @@ RULES = {
         ),
         "a wait that is over before the deadline counts as a rejection": (
             lua("record"),
-            "    return rec.till - t.lock - job.now > WAIT_SLACK\n",
-            "    return wait_left(job, i, rec) > WAIT_SLACK\n",
+            "    return rec.till - t.lock - job.now > EARLY_RETURN\n",
+            "    return wait_left(job, i, rec) > EARLY_RETURN\n",
             FUNCTIONS_TEST + "test_expired_request_before_the_deadline",
         ),
         "a deadline bounds an undo": (
@@ -239,7 +239,7 @@ RULES = {
         ),
         "a lease that the deadline has cut short counts as an expiry": (
             lua("expire"),
-            "  if is_cut_short(job, rec) then",
+            "  if cut_by_deadline(job, rec) then",
             "  if false then",
             FUNCTIONS_TEST + "test_lease_cut_by_the_deadline_is_no_expiry",
         ),
@@ -342,14 +342,14 @@ RULES = {
         "a job waits for its next run beyond its deadline": (
             lua("drive"),
             "  return at and not (job.complete_by > 0 and max(at, "
-            "job.now) >= job.complete_by) and at, tried",
-            "  return at, tried",
+            "job.now) >= job.complete_by) and at, runs",
+            "  return at, runs",
             FUNCTIONS_TEST + "test_no_try_after_the_deadline",
         ),
         "a job that waits for its next run counts as one that should have ended": (
             lua("expire"),
-            "#job.spreads == 0 and job.next_try <= job.now",
-            "#job.spreads == 0",
+            "#job.cursor == 0 and job.next_try <= job.now",
+            "#job.cursor == 0",
             FUNCTIONS_TEST + "test_interval_between_tries_of_a_job",
         ),
     },
@@ -425,20 +425,20 @@ RULES = {
         ),
         "a reply that is published twice sends its follow-up requests again": (
             lua("record"),
-            "  if op.redelivered == '1' then\n    resend_after(job, i)",
-            "  if true then\n    resend_after(job, i)",
+            "  if op.redelivered == '1' then\n    add_in_flight_after(job, i)",
+            "  if true then\n    add_in_flight_after(job, i)",
             "tests/integration/test_functions.py Functions.test_follow_ups_of_redelivered_messages",
         ),
         "a Submit that is published twice sends its requests again": (
             lua("submit"),
-            "  if redelivered == '1' then\n    resend_after(job, 'r')",
-            "  if true then\n    resend_after(job, 'r')",
+            "  if redelivered == '1' then\n    add_in_flight_after(job, 'r')",
+            "  if true then\n    add_in_flight_after(job, 'r')",
             "tests/integration/test_functions.py Functions.test_follow_ups_of_redelivered_messages",
         ),
         "a command that is published twice sends its requests again": (
             lua("steer"),
-            "    if redelivered == '1' then\n      resend_after(job)",
-            "    if true then\n      resend_after(job)",
+            "    if redelivered == '1' then\n      add_in_flight_after(job)",
+            "    if true then\n      add_in_flight_after(job)",
             "tests/integration/test_functions.py Functions.test_follow_ups_of_redelivered_messages",
         ),
         "a Recover that is published twice sends again what is in flight": (
@@ -595,8 +595,8 @@ RULES = {
         ),
         "an undo that was never sent fails although the job does not want it": (
             lua("record"),
-            "  if overtaken(job, rec) or rec.current == job.desired then",
-            "  if overtaken(job, rec) then",
+            "  if is_obsolete(job, rec) or rec.current == job.desired then",
+            "  if is_obsolete(job, rec) then",
             "tests/integration/test_functions.py Functions.test_undo_too_large_after_a_turn",
         ),
         "a request that is too large to be sent counts as a permanent failure": (
@@ -619,8 +619,8 @@ RULES = {
         ),
         "a deferral waits for another time than it asks for": (
             lua("record"),
-            "local wait = op.retry_after > 0 and op.retry_after or t.initial",
-            "local wait = t.initial",
+            "local wait = op.retry_after > 0 and op.retry_after or t.backoff_initial",
+            "local wait = t.backoff_initial",
         ),
         "a failure waits for less time than it asks for": (
             lua("record"),
@@ -664,8 +664,9 @@ RULES = {
         ),
         "the wait after a failure has no maximum": (
             lua("record"),
-            "local wait = min(t.initial * t.coefficient ^ (max(failures, 1) - 1), t.longest)",
-            "local wait = t.initial * t.coefficient ^ (max(failures, 1) - 1)",
+            "local wait = min(t.backoff_initial * t.backoff_factor ^ (max(failures, 1) - 1), "
+            "t.backoff_max)",
+            "local wait = t.backoff_initial * t.backoff_factor ^ (max(failures, 1) - 1)",
             "tests/integration/test_functions.py Functions.test_backoff_has_a_maximum",
         ),
         "jitter is subtracted": (
@@ -710,14 +711,14 @@ RULES = {
         ),
         "each try of a parked step raises another alert": (
             lua("transitions"),
-            "  if is_new or till == 0 then\n    add_alert",
-            "  if true then\n    add_alert",
+            "  if is_new or till == 0 then\n    alert_job",
+            "  if true then\n    alert_job",
             "tests/integration/test_alerts.py Alerts.test_one_alert_for_a_parked_step",
         ),
         "a step that fails for good while it is parked raises no alert": (
             lua("transitions"),
-            "  if is_new or till == 0 then\n    add_alert",
-            "  if is_new then\n    add_alert",
+            "  if is_new or till == 0 then\n    alert_job",
+            "  if is_new then\n    alert_job",
             FUNCTIONS_TEST + "test_alert_when_a_parked_step_parks_for_good",
         ),
         "a step that has used up its tries is sent again when its job goes on": (
@@ -728,7 +729,7 @@ RULES = {
         ),
         "a step that became due during a hold is not named again": (
             lua("expire"),
-            "next_asked(job, rec) == 'A')\n    and not overtaken(job, rec) then\n    return nil",
+            "next_asked(job, rec) == 'A')\n    and not is_obsolete(job, rec) then\n    return nil",
             "next_asked(job, rec) == 'A') then\n    return nil",
             FUNCTIONS_TEST + "test_step_named_on_hold_in_a_job_that_ends",
         ),
@@ -953,7 +954,7 @@ RULES = {
         ),
         "a request that has waited is sent although its job does not want it": (
             lua("record"),
-            "      if can_dispatch(job) and not overtaken(job, rec) and wait > 0 then\n"
+            "      if can_dispatch(job) and not is_obsolete(job, rec) and wait > 0 then\n"
             "        job.dispatched",
             "      if wait > 0 then\n        job.dispatched",
             f"{DISPATCH} test_waited_request_of_a_cancelled_job",
@@ -1158,7 +1159,7 @@ RULES = {
         ),
         "addresses of submitters are kept without a limit": (
             lua("submit"),
-            " and #earlier < EARLIER_KEPT then",
+            " and #earlier < ADDRESSES_KEPT then",
             " then",
             f"{NOTIFICATIONS} test_some_submitters_are_notified",
         ),
@@ -1191,8 +1192,8 @@ RULES = {
         ),
         "a deadline never passes": (
             lua("job"),
-            "  return job.complete_by > 0 and job.now >= job.complete_by and not job.late "
-            "and job.desired",
+            "  return job.complete_by > 0 and job.now >= job.complete_by "
+            "and not job.deadline_turn\n    and job.desired",
             "  return false and job.desired",
         ),
         "a job is not due when its deadline passes": (
@@ -1213,8 +1214,8 @@ RULES = {
         ),
         "a deadline counts on the way back": (
             lua("job"),
-            "job.now >= job.complete_by and not job.late and job.desired == 'A'\n",
-            "job.now >= job.complete_by and not job.late\n",
+            "job.now >= job.complete_by and not job.deadline_turn\n    and job.desired == 'A' and",
+            "job.now >= job.complete_by and not job.deadline_turn\n    and",
         ),
         "a job that is retried forgets its deadline": (
             lua("commands"),
@@ -1242,7 +1243,7 @@ RULES = {
         ),
         "a sweep does not correct a join counter": (
             lua("sweep"),
-            "      if waits and (at.missing ~= rec.waiting or at.missing == 0) then\n",
+            "      if waits and (sweep.missing ~= rec.waiting or sweep.missing == 0) then\n",
             "      if false then\n",
             f"{SUPERVISOR} test_wide_join_counter_is_corrected",
         ),
@@ -1250,8 +1251,8 @@ RULES = {
     "A forward action follows its dependencies, an undo its dependents, and neither other steps": {
         "a completion counts twice at join counters": (
             lua("transitions"),
-            "  job.open = job.open - 1\n  spread_from(job, i)\n",
-            "  job.open = job.open - 1\n  spread_from(job, i) spread_from(job, i)\n",
+            "  job.open = job.open - 1\n  add_piece(job, i)\n",
+            "  job.open = job.open - 1\n  add_piece(job, i) add_piece(job, i)\n",
         ),
         "an undo does not wait for all dependents": (
             lua("dispatch"),
@@ -1384,7 +1385,7 @@ RULES = {
     "Each turn has exactly one outcome, and its submitter is notified of it": {
         "the end of a job puts no notification into the outbox": (
             lua("outcome"),
-            "  call('ZADD', job.p .. 'owed', int(job.now + NAMED_AGAIN), "
+            "  call('ZADD', job.p .. 'owed', int(job.now + ASK_AGAIN), "
             "job.id .. ' ' .. job.seq)\n",
             "",
         ),
@@ -1426,8 +1427,8 @@ RULES = {
         ),
         "a Cancel before the first dispatch leaves the steps open": (
             lua("commands"),
-            "    job.open, job.spreads = 0, {} -- nothing was begun\n",
-            "    job.spreads = {}\n",
+            "    job.open, job.cursor = 0, {} -- nothing was begun\n",
+            "    job.cursor = {}\n",
             "tests/integration/test_functions.py Functions.test_turn_before_start_at",
         ),
     },
@@ -1440,8 +1441,8 @@ RULES = {
         ),
         "no agent has a request that has left its queue": (
             lua("migrate"),
-            "flies and (progress or was_taken)\n",
-            "flies and progress\n",
+            "in_flight and (progress or was_taken)\n",
+            "in_flight and progress\n",
             "tests/integration/test_functions.py Functions.test_migrate_a_silent_step",
         ),
         "Progress after the lease is evidence": (
@@ -1498,8 +1499,8 @@ RULES = {
         ),
         "a corrupt job stops the sweep": (
             lua("sweep"),
-            "try_job(sweep_one, p, id, now, at, places)\n",
-            "true, sweep_one(p, id, now, at, places)\n",
+            "try_job(sweep_one, p, id, now, sweep, places)\n",
+            "true, sweep_one(p, id, now, sweep, places)\n",
             "tests/integration/test_functions.py Functions.test_corrupt_jobs",
         ),
         "a corrupt job cannot be killed": (
@@ -1518,32 +1519,34 @@ RULES = {
     "A sweep corrects wrong indexes and counters": {
         "a sweep trusts the number of open steps": (
             lua("sweep"),
-            "  if at.open ~= job.open then\n",
+            "  if sweep.open ~= job.open then\n",
             "  if false then\n",
             "tests/integration/test_functions.py Functions.test_sweep_mends_counters",
         ),
         "a sweep trusts the number of busy steps": (
             lua("sweep"),
-            "  if at.busy ~= job.busy then\n",
+            "  if sweep.busy ~= job.busy then\n",
             "  if false then\n",
             "tests/integration/test_functions.py Functions.test_sweep_mends_counters",
         ),
         "a sweep trusts the number of stuck steps": (
             lua("sweep"),
-            "  if at.stuck_do ~= job.stuck_do or at.stuck_undo ~= job.stuck_undo then\n",
+            "  if sweep.failed_forward ~= job.failed_forward "
+            "or sweep.failed_undo ~= job.failed_undo then\n",
             "  if false then\n",
             FUNCTIONS_TEST + "test_sweep_mends_the_count_of_stuck_steps",
         ),
         "a sweep goes on counting although its job has changed": (
             lua("sweep"),
-            "    at.counts = at.step == 0 and at.edge == 0 -- else the next round counts\n",
+            "    sweep.counts = sweep.step == 0 and sweep.edge == 0 "
+            "-- else the next round counts\n",
             "",
             "tests/integration/test_functions.py Functions.test_sweep_counts_across_calls",
         ),
         "a sweep does not count the steps of a job on hold": (
             lua("sweep"),
-            "  if job.phase == 'PROCESSING' and #job.spreads == 0 then\n    sweep_steps",
-            "  if can_dispatch(job) and #job.spreads == 0 then\n    sweep_steps",
+            "  if job.phase == 'PROCESSING' and #job.cursor == 0 then\n    sweep_steps",
+            "  if can_dispatch(job) and #job.cursor == 0 then\n    sweep_steps",
             FUNCTIONS_TEST + "test_sweep_mends_the_count_of_stuck_steps",
         ),
         "a job whose counters were corrected at its end is not driven": (
@@ -1560,26 +1563,27 @@ RULES = {
         ),
         "a sweep continues at a rank": (
             lua("sweep"),
-            "  return at.job and call('ZCOUNT', p .. 'open', '-inf', '(' .. at.created) or 0\n",
-            "  return at.job and 1 or 0\n",
+            "  return sweep.job and call('ZCOUNT', p .. 'open', '-inf', '(' .. sweep.created) "
+            "or 0\n",
+            "  return sweep.job and 1 or 0\n",
             "tests/integration/test_functions.py Functions.test_a_sweep_while_jobs_end",
         ),
         "a sweep passes over jobs that were created in the same millisecond": (
             lua("sweep"),
-            "call('ZCOUNT', p .. 'open', '-inf', '(' .. at.created)",
-            "call('ZCOUNT', p .. 'open', '-inf', at.created)",
+            "call('ZCOUNT', p .. 'open', '-inf', '(' .. sweep.created)",
+            "call('ZCOUNT', p .. 'open', '-inf', sweep.created)",
             "tests/integration/test_functions.py Functions.test_a_sweep_while_jobs_end",
         ),
         "a sweep covers a step back of the clock that came after it began": (
             lua("sweep"),
-            "    clock.swept = at.back\n",
+            "    clock.swept = sweep.back\n",
             "    clock.swept = clock.back\n",
             "tests/integration/test_functions.py Functions.test_step_back_during_a_sweep",
         ),
         "a sweep goes on counting although a step has come to rest": (
             lua("sweep"),
-            "  if at.seq ~= job.seq or at.had_busy ~= job.busy then\n",
-            "  if at.seq ~= job.seq then\n",
+            "  if sweep.seq ~= job.seq or sweep.had_busy ~= job.busy then\n",
+            "  if sweep.seq ~= job.seq then\n",
             FUNCTIONS_TEST + "test_sweep_counts_while_a_step_comes_to_rest",
         ),
         "a sweep trusts the index of due jobs": (
@@ -1612,14 +1616,14 @@ RULES = {
     "A job runs as often as tries says, and not again after a person took it back": {
         "a paused job runs again": (
             lua("drive"),
-            "      elseif job.hold == '' then\n        try_again(job, tried)",
-            "      else\n        try_again(job, tried)",
+            "      elseif job.hold == '' then\n        run_again(job, runs)",
+            "      else\n        run_again(job, runs)",
             "tests/integration/test_functions.py Functions.test_a_paused_job_is_not_tried_again",
         ),
         "a job runs again for ever": (
             lua("drive"),
-            "  local at = tried < tries and not job.late",
-            "  local at = not job.late",
+            "  local at = runs < runs_max and not job.deadline_turn",
+            "  local at = not job.deadline_turn",
         ),
         "a job does not run again": (
             lua("drive"),
@@ -1629,7 +1633,7 @@ RULES = {
         ),
         "a job that a person took back runs again by itself": (
             lua("commands"),
-            "      call('HSET', job.key, 'tried', int(TRIES_MAX)) -- no other run by itself\n",
+            "      call('HSET', job.key, 'tried', int(RUNS_MAX)) -- no other run by itself\n",
             "",
             "tests/integration/test_turns.py Turns.test_cancel_during_compensation",
         ),
@@ -1637,8 +1641,8 @@ RULES = {
     "COMPENSATION_FAILED when no undo can go on: it names the steps, and ACTIVE is refused": {
         "a job gives up while another undo can go on": (
             lua("drive"),
-            "  elseif idle and #job.spreads == 0 and job.hold == '' and job.stuck_undo > 0 then",
-            "  elseif #job.spreads == 0 and job.hold == '' and job.stuck_undo > 0 then",
+            "  elseif idle and #job.cursor == 0 and job.hold == '' and job.failed_undo > 0 then",
+            "  elseif #job.cursor == 0 and job.hold == '' and job.failed_undo > 0 then",
             "tests/integration/test_functions.py Functions.test_compensation_failed",
         ),
         "the notification of COMPENSATION_FAILED names no step": (
@@ -1895,8 +1899,8 @@ RULES = {
         ),
         "a step is migrated although its agent has sent Progress": (
             lua("migrate"),
-            "flies and (progress or was_taken)\n",
-            "flies and was_taken\n",
+            "in_flight and (progress or was_taken)\n",
+            "in_flight and was_taken\n",
             "tests/integration/test_functions.py Functions.test_migrate_a_step_with_progress",
         ),
         "a step that no agent has begun counts as begun after a command of a person": (
@@ -1919,14 +1923,14 @@ RULES = {
         ),
         "a migration changes a step that has begun": (
             lua("migrate"),
-            "    or rec.unstarted < rec.attempt - (flies and 1 or 0)",
+            "    or rec.unstarted < rec.attempt - (in_flight and 1 or 0)",
             "    or rec.current == 'A'",
             "tests/integration/test_functions.py Functions.test_migrate_a_step_in_flight",
         ),
         "a migration does not count join counters anew": (
             lua("migrate"),
-            "  local spreads = job.spreads\n  count_anew(job)\n",
-            "  local spreads = job.spreads\n",
+            "  local cursor = job.cursor\n  count_anew(job)\n",
+            "  local cursor = job.cursor\n",
             "tests/integration/test_functions.py Functions.test_migrate",
         ),
         "a migration keeps the record of a step that is gone": (
@@ -1949,7 +1953,7 @@ RULES = {
         ),
         "a migration leaves out a step that was sent": (
             lua("migrate"),
-            "  elseif is_gone and may_have_begun(rec) then\n",
+            "  elseif is_gone and in_flight_or_unknown(rec) then\n",
             "  elseif false then\n",
             FUNCTIONS_TEST + "test_migrate_without_a_step_that_was_sent",
         ),
@@ -2233,7 +2237,7 @@ RULES = {
         ),
         "the answer to Progress says that all is wanted": (
             lua("renew"),
-            "  local wanted = not finished(job) and not overtaken(job, rec) and not (left "
+            "  local wanted = not finished(job) and not is_obsolete(job, rec) and not (left "
             "and left <= 0)\n",
             "  local wanted = true\n",
             "tests/integration/test_long_work.py LongWork.test_unwanted_is_terminated",
@@ -2567,7 +2571,7 @@ RULES = {
         ),
         "labels cost no bytes": (
             lua("submit"),
-            "#texts_of(labels) * LABEL_BYTES + 2 * #labels",
+            "#split_texts(labels) * LABEL_BYTES + 2 * #labels",
             "0",
             "tests/integration/test_functions.py Functions.test_limit_of_bytes_of_a_user",
         ),
@@ -2990,8 +2994,8 @@ RULES = {
         ),
         "leases end in the quiet time after a jump ahead": (
             lua("expire"),
-            "    elseif job.now < clock.quiet or hold > 0",
-            "    elseif hold > 0",
+            "    elseif job.now < clock.quiet or lease_factor > 0",
+            "    elseif lease_factor > 0",
             f"{SUPERVISOR} test_clock_jumps_without_supervisors",
         ),
         "a step back is not noticed": (
@@ -3002,7 +3006,7 @@ RULES = {
         ),
         "due times are not derived again after a step back": (
             lua("sweep"),
-            "  if wrong or at.back > 0 then",
+            "  if wrong or sweep.back > 0 then",
             "  if wrong then",
             "tests/integration/test_functions.py Functions.test_all_jobs_are_due_after_a_step_back",
         ),
@@ -3031,7 +3035,7 @@ RULES = {
         ),
         "what is due in the quiet time after a jump is inspected much later": (
             lua("expire"),
-            "      return job.now + NAMED_AGAIN\n",
+            "      return job.now + ASK_AGAIN\n",
             "      return job.now + SWEEP_BOUND\n",
         ),
         "a supervisor reports no jump": (
@@ -3342,8 +3346,8 @@ RULES = {
         ),
         "a redelivered Submit does not send its requests again": (
             lua("submit"),
-            "  if redelivered == '1' then\n    resend_after(job, 'r')\n",
-            "  if false then\n    resend_after(job, 'r')\n",
+            "  if redelivered == '1' then\n    add_in_flight_after(job, 'r')\n",
+            "  if false then\n    add_in_flight_after(job, 'r')\n",
         ),
         "a repeated Submit makes its job again": (
             lua("submit"),
@@ -3406,7 +3410,7 @@ RULES = {
         ),
         "a job is forgotten although the outbox has a notification of it": (
             lua("forget"),
-            "    if owes(p, id) then\n",
+            "    if in_outbox(p, id) then\n",
             "    if false then\n",
             "tests/integration/test_functions.py Functions.test_retention",
         ),
@@ -3469,12 +3473,12 @@ RULES = {
         ),
         "a job with work left over is not due": (
             lua("save"),
-            "    lower_due(job, job.now + CONTINUED)\n",
+            "    lower_due(job, job.now + CURSOR_GRACE)\n",
             "",
         ),
         "work left over is forgotten": (
             lua("save"),
-            "  if #job.spreads > 0 or job.had_cursor then\n",
+            "  if #job.cursor > 0 or job.had_cursor then\n",
             "  if job.had_cursor then\n",
         ),
         "the answer does not show that work is left over": (
@@ -3540,7 +3544,7 @@ RULES = {
         ),
         "a job is not found by its labels": (
             lua("submit"),
-            "  for _, label in ipairs(texts_of(labels)) do\n    keys[",
+            "  for _, label in ipairs(split_texts(labels)) do\n    keys[",
             "  for _, label in ipairs({}) do\n    keys[",
             "tests/integration/test_functions.py Functions.test_retention",
         ),
@@ -4013,7 +4017,7 @@ RULES = {
         ),
         "a parked step raises no alert": (
             lua("transitions"),
-            "    add_alert(job, i, 'PARKED', rec.asked)\n",
+            "    alert_job(job, i, 'PARKED', rec.asked)\n",
             "",
         ),
         "an alert is lost if its scheduler dies": (
@@ -4024,7 +4028,7 @@ RULES = {
         ),
         "a job that its deadline holds raises no alert": (
             lua("drive"),
-            "    add_alert(job, NO_STEP, 'DEADLINE')\n",
+            "    alert_job(job, NO_STEP, 'DEADLINE')\n",
             "",
         ),
         "the store does not learn that an alert was sent": (
@@ -4059,14 +4063,15 @@ RULES = {
     "A request that no queue took is tried again, uncounted, later each time": {
         "a request that no queue took is sent again at once": (
             lua("record"),
-            "    local wait = min(t.initial * 2 ^ (rec.unstarted - 1), WAIT_CAP)\n    back_off",
+            "    local wait = min(t.backoff_initial * 2 ^ (rec.unstarted - 1), WAIT_CAP)\n"
+            "    back_off",
             "    local wait = 0\n    back_off",
             "tests/integration/test_functions.py Functions.test_longest_wait_is_an_hour",
         ),
         "the wait for a queue has no maximum": (
             lua("record"),
-            "min(t.initial * 2 ^ (rec.unstarted - 1), WAIT_CAP)",
-            "t.initial * 2 ^ (rec.unstarted - 1)",
+            "min(t.backoff_initial * 2 ^ (rec.unstarted - 1), WAIT_CAP)",
+            "t.backoff_initial * 2 ^ (rec.unstarted - 1)",
             "tests/integration/test_functions.py Functions.test_longest_wait_is_an_hour",
         ),
         "the doubled wait has no maximum": (

@@ -8,7 +8,7 @@
 #define HALF 500000 /* millionths */
 #define SOME 30000
 #define SKEW_MS 3600000
-#define NAMED_AGAIN_MS 5000 /* NAMED_AGAIN of common/store/head.lua */
+#define NAMED_AGAIN_MS 5000 /* ASK_AGAIN of common/store/head.lua */
 
 static struct bytes pack(struct world *w, const ProtobufCMessage *m)
 {
