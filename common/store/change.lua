@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- A change of the definition, or of the arguments of a step. Work that may have taken effect by the
--- present ones is undone first. Until that is done the change waits: the data of the job keeps the
--- command, and the job dispatches no forward action.
+-- A change of the definition, or of the arguments of a step. Work that may have taken effect under
+-- the present ones is undone first. Until that is done the change waits: the data of the job keeps
+-- the command, and the job dispatches no forward action.
 
 function take_definition(job, digest)
   hold_definition(job.p, digest)

@@ -11,7 +11,7 @@
 --          of them again. The store counts how often the clock was set back (`back`), and up to
 --          which of these a completed sweep has derived the times (`swept`).
 
-local QUIET = 60000              -- ms after a jump of the clock without expiries: a default lease
+local QUIET = 60000              -- ms without expiries after a jump of the clock: a default lease
 local CLOCK_NOTED = 10000        -- ms after which `expire` records again what the clock shows
 local CLOCK_STEP = 2000          -- ms by which the clock may go back unnoticed
 

@@ -111,8 +111,8 @@ function commands.resume(job)
   return 'DONE'
 end
 
--- Clears what the job and the record have counted against a step: it is not parked, and has not
--- failed.
+-- Clears what is counted against a step: afterwards it counts neither as parked nor as failed, and
+-- has no failures and no expiries.
 function reset_step(job, i, rec)
   job.records[i] = rec
   record_of(job, i)

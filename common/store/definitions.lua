@@ -204,10 +204,10 @@ end
 --   DEFINED    all pieces are stored
 --   MORE       this piece is stored, and is not the last one
 --   CONFLICT   another definition is registered under the same name and version
--- The field `named` says what is stored:
---   2          the names and the actors of the steps are
+-- The field `named`:
+--   2          the definition has the names and the actors of its steps
 --   0          a scheduler older than build 42 has stored the definition by this library
---   other      an earlier library has stored it
+--   other      an earlier library has stored the definition
 function functions.define(p, digest, name, version, total, blob, last, registered, list, first)
   local key, full = p .. 'def:' .. digest, name .. '@' .. version
   if registered == '1' then

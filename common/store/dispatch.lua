@@ -67,11 +67,11 @@ function time_left(job, asked)
   return not job.deadline_turn and is_bounded(job, asked) and job.complete_by - job.now or nil
 end
 
--- How long a request may wait in its queue: twice as long after each dispatch in a row that no
--- agent is known to have begun.
+-- How long a request may wait in its queue. Each dispatch in a row that no agent is known to have
+-- begun doubles that.
 function wait_of(t, rec)
   local doubled = max(t.wait, min(t.wait * 2 ^ rec.unstarted, WAIT_CAP))
-  -- Always longer than t.wait: by that request.c recognises a request that is to be watched.
+  -- Always longer than t.wait, by which request.c recognises a request that is to be watched.
   return rec.unstarted > 0 and max(t.wait + 1, doubled) or doubled
 end
 
@@ -124,8 +124,8 @@ function make_token(i, nonce)
   return int(i) .. '.' .. (sub(hash, 1, 33):gsub('%x%x%x', twins))
 end
 
--- Stands for a token in the history and for people: the step and a digest, with which no agent can
--- reply.
+-- The name of a dispatch in the history and for people: the step, and a digest of the token, with
+-- which no agent can reply.
 function token_id(i, token)
   return int(i) .. '.' .. sub(redis.sha1hex(token), 1, 8)
 end
@@ -187,9 +187,9 @@ function add_in_flight(job, list)
   end
 end
 
--- Does the same for all steps that an earlier call for the same message may have dispatched: the
--- dependents of i; or all steps, if there is no i or the job has turned, as long as they fit the
--- budget. The others are recovered after their LockedUntil.
+-- Calls add_in_flight() for all steps that an earlier call for the same message may have
+-- dispatched: the dependents of i; or all steps, if there is no i or the job has turned, as long as
+-- they fit the budget. The others are recovered after their LockedUntil.
 function add_in_flight_after(job, i)
   if i and job.turn == 1 then
     add_in_flight(job, (dependents_at(job.def, i, 0)))
@@ -202,9 +202,9 @@ function add_in_flight_after(job, i)
   end
 end
 
--- Whether the job does not want the work of the last dispatch any more: the job is to end; or that
--- was a forward action, and the job goes back or has turned since. An undo is finished in either
--- direction.
+-- Whether the job does not want the work of the last dispatch any more: the job is to end; or the
+-- dispatch was of a forward action, and the job goes back or has turned since. An undo is finished
+-- in either direction.
 function is_obsolete(job, rec)
   return job.ending ~= '' or rec.asked == 'A' and (job.desired == 'D' or rec.turn < job.since)
 end

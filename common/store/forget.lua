@@ -22,7 +22,7 @@ local function forget_job(p, id)
     call('ZREM', index, id)
   end
   for _, label in ipairs(split_texts(labels)) do
-    local owner = match(label, '^=(.*)$') -- of a job that was counted
+    local owner = match(label, '^=(.*)$') -- if the job has an owner
     if owner and cost > 0 and call('HINCRBY', p .. 'users', owner, int(-cost)) <= 0 then
       call('HDEL', p .. 'users', owner)
     end

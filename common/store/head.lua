@@ -78,7 +78,7 @@
 local BUILD = 46
 local FORMAT = '3'               -- of definitions; a scheduler stores those of another format again
 
-local BUDGET = 250               -- steps, besides those of its arguments, for a call: about 3 ms
+local BUDGET = 250               -- most steps of a call, besides those it is given: about 3 ms
 local CHUNK = 500                -- step numbers in one piece of a list of dependents
 local HISTORY_MIN = 1000         -- history entries kept of a job, or four for each step if more
 local ASK_AGAIN = 5000           -- ms after which `expire` asks again for a step or a notification
@@ -93,8 +93,8 @@ local WAIT_CAP = 3600000         -- ms; the longest doubled wait of a request
 -- The store functions. The other two are filled by the part that the build makes from schema.txt:
 -- calls passes the functions their arguments, schema has the lists of hash fields in answers.
 local functions, calls, schema = {}, {}, {}
--- Functions of the commands; and those about the deadline of a job, about the failures that decide
--- its direction or its end, and about a change that waits.
+-- Functions of the commands, and functions about the deadline of a job, about the failures that
+-- decide its direction or its end, and about a change that waits.
 local commands, deadline, deciding, change = {}, {}, {}, {}
 
 -- Globals of Lua. Access to locals of the same names, which set_up() sets, costs less.

@@ -27,7 +27,8 @@ function functions.inspect_workflow(p, name)
 end
 
 -- inspect workflows -> <workflows>
--- Registered workflows, "name@version", in the order of their names: those after `after`. FOUND.
+-- Registered workflows, "name@version", in the order of their names, from the first one after
+-- `after` on. FOUND.
 function functions.inspect_workflows(p, after, limit)
   local names, digests, known = {}, {}, call('HGETALL', p .. 'workflows')
   for k = 1, #known, 2 do

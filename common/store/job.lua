@@ -109,7 +109,7 @@ function job_new(p, id, now, def, n, budget)
     was_busy = 0, due = now + SWEEP_BOUND, due_changed = false, step_text = false,
     plain = false,   -- true: no field of RARE was ever set
     bare = false,    -- true: besides, the data has neither labels nor a traceparent
-    cursor = {},    -- the cursor: work that did not fit into a call, see walks.lua
+    cursor = {},     -- work that did not fit into a call, see walks.lua
     changed = {bytes = nil, due = nil, busy = nil, locked_by = nil},
     records = {}, history = {nil, nil}, dispatched = {}, alerts = {},
     budget = budget or {left = BUDGET},

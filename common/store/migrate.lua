@@ -35,9 +35,10 @@ local function before_migration(job, i, rec, how, is_gone)
   return before_other_work(job, i, rec, how)
 end
 
--- Replaces a step by that of the newer version. An agent may have had a request although all came
--- back. If so, the step is undone first, as the newer version says, with the turn number between
--- the old one and the new one. Attempts are numbered from 1 again, under other keys.
+-- Replaces a step by that of the newer version. If the step is in flight or its state is unknown,
+-- an agent may have had a request although all came back: then the step is undone first, as the
+-- newer version says, with the turn number between the old one and the new one. Attempts are
+-- numbered from 1 again, under other keys.
 local function replace_step(job, i, rec, before)
   if rec then
     local maybe = in_flight_or_unknown(rec) and before ~= 'ANEW'

@@ -6,8 +6,8 @@
 local EARLY_RETURN = 1000        -- ms; a request back this long before its wait ends was discarded
 local AT_ONCE = 10               -- ms; for a shorter deferral of the first attempt no timer is set
 
--- The backoff after the n-th failure: initial × coefficient^(n-1), at most the longest, plus
--- jitter.
+-- The backoff after the n-th failure: backoff_initial × backoff_factor^(n-1), at most backoff_max,
+-- plus jitter.
 local function backoff(t, failures, fraction)
   local wait = min(t.backoff_initial * t.backoff_factor ^ (max(failures, 1) - 1), t.backoff_max)
   return floor(wait * (1 + t.jitter * fraction))
@@ -58,8 +58,7 @@ local function on_failure(job, i, rec, op)
     rec.failures = rec.failures + 1
     add_history(job, 'failed', i, rec.attempt, token_id(i, rec.token), op.agent)
   end
-  -- The second condition: such as an undo that was never sent, while the job wants the step as it
-  -- is.
+  -- The second condition: for example, an undo was never sent, and the job wants the step as it is.
   if is_obsolete(job, rec) or rec.current == job.desired then
     come_to_rest(job, i, rec, op.nonce)
   elseif op.kind == 'F' and rec.attempt == 1 and can_dispatch(job) and op.retry_after > 0

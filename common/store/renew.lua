@@ -25,7 +25,7 @@ end
 -- the first Progress of the dispatch and `step_events` has that to read. The same call again
 -- changes at most LockedUntil.
 --   RENEWED
--- Without `begins`:
+-- Answers without `begins`:
 --   STALE         the token is not in flight; or the lease was over before the first Progress
 --   UNKNOWN_JOB
 --   OTHER_ACTOR   the Progress came from the agents of another actor

@@ -3,11 +3,11 @@
 -- Transitions of steps and jobs: what the store does when a step comes to rest, is parked or fails
 -- for good, and when a job turns.
 
-local FAILED_BYTES = 1000        -- length of the list of steps that have failed for good
+local FAILED_BYTES = 1000        -- limit of the list of steps that have failed for good
 
 -- Whether the walk t has counted step i already; true if no such walk is under way. Until then a
--- step that comes to rest is not dispatched and changes no counter of other steps, because the walk
--- will count it.
+-- step that comes to rest is not dispatched, and changes neither `open` nor the join counters of
+-- other steps, because the walk will count it.
 function walk_has_passed(job, i)
   local k = 1
   while job.cursor[k] and job.cursor[k].from == 'l' do

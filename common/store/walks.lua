@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
 -- The cursor: a list of work that did not fit into a call. Each piece is "from:offset" or
--- "from:offset:edge". The work goes on at the offset. Only t has an edge: 1 plus the index of the
--- next neighbour to visit of the step at the offset, which is counted already. from:
+-- "from:offset:edge". The work goes on at the offset. Only t has an edge: then the step at the
+-- offset is counted already, and the edge is 1 plus the index of its next neighbour to visit. from:
 --   <number>  that step is where the job wants it: each step after it has one less to wait for
 --   r         the job begins: dispatches the roots, which are the steps after step 'r'
 --   t         the job has turned, or was migrated: counts every step, and dispatches each that
