@@ -9,13 +9,13 @@ import pathlib
 import sys
 
 MOST = 100
-TOPS = ("agent", "bench", "cli", "common", "demo", "deploy", "examples", "scheduler", "supervisor",
-        "tests")
-ENDINGS = {".c", ".h", ".lua", ".py", ".sh"}
+TOPS = ("agent", "bench", "cli", "common", "demo", "deploy", "examples", "proto", "scheduler",
+        "supervisor", "tests")
+ENDINGS = {".build", ".c", ".h", ".lua", ".proto", ".py", ".sh"}
 
 
 def sources(root):
-    yield root / "dev"
+    yield from (root / "dev", root / "meson.build", root / "common/store/schema.txt")
     for top in TOPS:
         yield from (p for p in sorted((root / top).rglob("*")) if p.suffix in ENDINGS)
 
