@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Heartbeats: Progress of runs, which renews their leases, or is evidence that they have begun
+ * Heartbeats: Progress of runs. With heartbeats it sets LockedUntil to three heartbeats from now,
+ * but not past the lease; without, it is evidence that the run has begun
  *
  * Called by running.c.
  */

@@ -4,7 +4,7 @@
  *
  * A Redis that lost power comes back without its last second; a replica that was promoted lacks
  * what it had not received yet. Both look like any other Redis. So each partition has a watermark:
- * it counts jobs that were accepted and turns that have ended, and the answers of these calls carry
+ * it counts jobs that were created and turns that have ended, and the answers of these calls carry
  * it. A partition went back if it shows a watermark that is lower than one that this scheduler has
  * seen. The first call on each connection compares it. That call also stores the run id of the
  * server with the watermark at which this run began: other schedulers may have connected earlier,
@@ -13,7 +13,7 @@
  * A job is accepted when the store has answered a Submit of it with CREATED or ALREADY. Each
  * accepted job that is gone raises the alert JOB_LOST. Nothing else has to be done: a reply for a
  * job that is gone is answered UNKNOWN_JOB, one to a token that is gone STALE, and a step whose
- * record is gone is done again under the same idempotency key.
+ * result is gone is done again under the same idempotency key.
  *
  * Called by scheduler.c, on_submit.c and transition.c.
  */

@@ -53,21 +53,21 @@ end
 
 -- How many jobs of this partition need a person: because of parked steps, because of a deadline,
 -- because of their end.
-local function needs(p)
+local function count_needs(p)
   return int(call('ZCARD', p .. 'needs:parked')), int(call('ZCARD', p .. 'needs:deadline')),
     int(call('ZCARD', p .. 'needs:ended'))
 end
 
 -- forget -> <forgotten>
--- Deletes jobs that have ended and whose retention (ms) is over, unless the outbox has a
--- notification of them; and definitions that no job has used. At most `limit` of each. jobs: how
--- many it has deleted. more: 1 if the same call again may delete more. parked, deadline, ended: how
--- many jobs need a person.
+-- Deletes jobs that have ended and whose retention (ms) is over. If the outbox has a notification
+-- of such a job its retention begins again instead. Deletes definitions that no job has used. At
+-- most `limit` of each. jobs: how many it has deleted. more: 1 if the same call again may delete
+-- more. parked, deadline, ended: how many jobs need a person.
 function functions.forget(p, retention, limit)
   local now = now_ms()
   limit = tonumber(limit)
   if is_quiet(p, now) then
-    return {'0', '0', needs(p)}
+    return {'0', '0', count_needs(p)}
   end
   local list = call('ZRANGEBYSCORE', p .. 'settled', '-inf',
     int(kept_since(p, now, tonumber(retention))), 'LIMIT', 0, limit)
@@ -88,5 +88,5 @@ function functions.forget(p, retention, limit)
     end
     call('ZREM', p .. 'defs', digest)
   end
-  return {int(forgotten), #list == limit and '1' or '0', needs(p)}
+  return {int(forgotten), #list == limit and '1' or '0', count_needs(p)}
 end

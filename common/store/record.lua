@@ -21,7 +21,7 @@ local function on_success(job, i, rec, op)
   rec.current, rec.unstarted = rec.asked, 0
   local name = int(i)
   set_data(job, 'r' .. name, rec.asked == 'A' and op.result or '')
-  remove_parked(job, i) -- also by an undo on the way forward
+  remove_parked(job, i) -- also if an undo has succeeded while the job goes forward
   add_history(job, rec.asked == 'A' and 'done' or 'undone', name, int(rec.attempt),
     token_id(i, rec.token), op.agent)
   come_to_rest(job, i, rec, op.nonce)
@@ -31,8 +31,7 @@ end
 --   N        yes: an agent that had the request may have died, and the broker offered it again for
 --            the rest of its wait
 --   S        yes: another scheduler may have sent the request
---   X, L     no: no queue took the request, or it is too large; yes if it was sent once more
---            (c<step>)
+--   X, L     no: no queue took the request, or it is too large; yes if a copy was sent (c<step>)
 --   others   yes
 local function dispatch_may_be_begun(job, i, rec, op)
   return op.kind ~= 'X' and op.kind ~= 'L'
@@ -50,7 +49,7 @@ local function on_failure(job, i, rec, op)
   end
   call('HSET', job.p .. 'data:' .. job.id, 'e' .. i, op.error)
   if rec.expiries >= t.expiries then
-    rec.expiries = 0 -- an agent has answered: expiries are counted anew
+    rec.expiries = 0 -- an agent has answered: the next expiry alone must not park the step again
   end
   if op.kind == 'F' then
     add_history(job, 'deferred', i, rec.attempt, token_id(i, rec.token), op.agent)
@@ -58,7 +57,8 @@ local function on_failure(job, i, rec, op)
     rec.failures = rec.failures + 1
     add_history(job, 'failed', i, rec.attempt, token_id(i, rec.token), op.agent)
   end
-  -- The second condition: for example, an undo was never sent, and the job wants the step as it is.
+  -- The second condition holds, for example, if an undo is too large to be sent (L) and the job
+  -- goes forward again: the step is still ACTIVE, as wanted.
   if is_obsolete(job, rec) or rec.current == job.desired then
     come_to_rest(job, i, rec, op.nonce)
   elseif op.kind == 'F' and rec.attempt == 1 and can_dispatch(job) and op.retry_after > 0
@@ -83,9 +83,8 @@ end
 local UNSTARTED = {N = true, J = true, S = true, X = true, K = true}
 
 -- Whether a request came back clearly before its wait was over. Then the broker or an agent has
--- discarded it, and would discard it again at once. If the deadline may have shortened the wait or
--- the lease of this dispatch, the store does not know by how much, and takes the request for
--- discarded.
+-- discarded it, and would discard it again at once. A deadline may have shortened the wait or the
+-- lease of the dispatch, if it is near enough for that; wait_left() allows for it.
 local function is_thrown_back(job, i, rec, t)
   local wait = wait_of(t, {unstarted = rec.unstarted - 1})
   if time_left(job, rec.asked)
@@ -101,13 +100,14 @@ end
 local function on_unstarted(job, i, rec, op)
   local t = terms_of(job.def, i, rec.asked)
   rec.unstarted = rec.unstarted + 1
+  -- The event `unstarted` says that the request came back; an agent may have begun it all the same.
   local begun = dispatch_may_be_begun(job, i, rec, op)
   add_history(job, begun and 'unstarted' or 'unroutable', i, rec.attempt, token_id(i, rec.token))
   if op.kind ~= 'S' then
     local why = op.kind == 'N' and 'NO_AGENT' or op.kind == 'J' and 'REJECTED' or 'UNROUTABLE'
     alert(job, i, why, rec.asked)
   end
-  -- The one dispatch after a silence interval is not used up by a request that no agent got.
+  -- If this was the one dispatch after a silence interval, the next one is that again.
   rec.token = rec.expiries >= t.expiries and SILENCE_OVER or '-'
   if begun then
     rec.current = 'U'
@@ -157,8 +157,8 @@ end
 -- Asks whether requests that were not sent are still wanted, and withdraws the others. The requests
 -- of these tokens have waited in the scheduler for more than a second, because the broker read
 -- nothing, or too many publishes were unconfirmed. The answer has the requests that are still
--- wanted; the scheduler sends them. A request that was sent once more is never withdrawn, because
--- another copy may be in a queue; LockedUntil decides. A token that is not in flight is ignored.
+-- wanted; the scheduler sends them. A request of which a copy was sent is never withdrawn, because
+-- the other one may be in a queue; LockedUntil decides. A token that is not in flight is ignored.
 -- number: ascending in the calls of a scheduler. A call on a connection that was given up may be
 -- carried out late, after the call that repeats it was answered. Its lower number shows that, so it
 -- withdraws no request that a later call has found wanted.
@@ -177,16 +177,16 @@ function functions.unsent(p, job_id, nonce, by, number, list, first)
     local text = i and i < job.n and call('HGET', job.key, int(i))
     local rec = text and record_of(job, i, text)
     if rec and rec.state == 'R' and rec.token == token then
-      local copied, asked = unpack(call('HMGET', p .. 'data:' .. job.id, 'c' .. i, 'u' .. i))
+      local copied, known = unpack(call('HMGET', p .. 'data:' .. job.id, 'c' .. i, 'u' .. i))
       copied = copied == token
-      local asked_for, asked_by = match(asked or '', '^(%S+) (%d+)$')
-      local late = asked_for == token and tonumber(asked_by) >= tonumber(number)
+      local known_token, known_number = match(known or '', '^(%S+) (%d+)$')
+      local is_late = known_token == token and tonumber(known_number) >= tonumber(number)
       local wait = wait_left(job, i, rec)
       if can_dispatch(job) and not is_obsolete(job, rec) and wait > 0 then
         job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait, again = copied}
         call('HSET', p .. 'data:' .. job.id, 'u' .. i,
-          token .. ' ' .. (late and asked_by or number))
-      elseif not copied and not late then
+          token .. ' ' .. (is_late and known_number or number))
+      elseif not copied and not is_late then
         withdraw_unsent(job, i, rec, nonce)
       end
     end
@@ -309,8 +309,9 @@ end
 --   agent      the name that the agent gives itself; '' for none
 -- Codes:
 --   RECORDED
---   ALREADY       the report was recorded before. With redelivered = 1 the answer has the requests
---                 that followed the report and are in flight
+--   ALREADY       the report was recorded before. With redelivered = 1 (the broker has delivered
+--                 the message again, or the scheduler repeats the call) the answer has the
+--                 requests that followed the report and are in flight
 --   STALE         the token is not valid any more
 --   UNKNOWN_JOB
 -- The report is refused, and nothing is recorded, with these codes:

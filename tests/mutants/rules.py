@@ -967,13 +967,13 @@ RULES = {
         ),
         "a repeated call about requests that waited withdraws what was sent since": (
             lua("record"),
-            "      elseif not copied and not late then\n",
+            "      elseif not copied and not is_late then\n",
             "      elseif not copied then\n",
             "tests/integration/test_functions.py Functions.test_late_unsent_calls",
         ),
         "a late call about requests that waited takes the place of a later one": (
             lua("record"),
-            " .. (late and asked_by or number))",
+            " .. (is_late and known_number or number))",
             " .. number)",
             "tests/integration/test_functions.py Functions.test_late_unsent_calls",
         ),
@@ -985,7 +985,7 @@ RULES = {
         ),
         "a request that has waited twice is left to its lease": (
             lua("record"),
-            "tonumber(asked_by) >= tonumber(number)",
+            "tonumber(known_number) >= tonumber(number)",
             "true",
             "tests/integration/test_functions.py Functions.test_request_that_waited_twice",
         ),
@@ -997,8 +997,8 @@ RULES = {
         ),
         "a request is withdrawn as unsent although another copy was sent": (
             lua("record"),
-            "      elseif not copied and not late then\n",
-            "      elseif not late then\n",
+            "      elseif not copied and not is_late then\n",
+            "      elseif not is_late then\n",
             FUNCTIONS_TEST + "test_waiting_request_with_another_copy_sent",
         ),
     },
@@ -1178,8 +1178,9 @@ RULES = {
         ),
         "a request that no agent took counts as a failure": (
             lua("record"),
-            "  rec.unstarted = rec.unstarted + 1\n  local begun",
-            "  rec.unstarted = rec.unstarted + 1\n  rec.failures = rec.failures + 1\n  local begun",
+            "  local begun = dispatch_may_be_begun(job, i, rec, op)\n  add_history(",
+            "  local begun = dispatch_may_be_begun(job, i, rec, op)\n"
+            "  rec.failures = rec.failures + 1\n  add_history(",
         ),
     },
     "complete_by bounds forward work, and on_deadline says what becomes of the job": {
@@ -3421,8 +3422,8 @@ RULES = {
         ),
         "a jump of the clock ends the retention": (
             lua("forget"),
-            "  if is_quiet(p, now) then\n    return {'0', '0', needs(p)}\n",
-            "  if false then\n    return {'0', '0', needs(p)}\n",
+            "  if is_quiet(p, now) then\n    return {'0', '0', count_needs(p)}\n",
+            "  if false then\n    return {'0', '0', count_needs(p)}\n",
             "tests/integration/test_functions.py Functions.test_retention",
         ),
         "a forgotten job is found by its labels": (

@@ -2,11 +2,12 @@
 /*
  * Consumer: the link that delivers, and acknowledges what the loop is done with
  *
- * A delivery tag means something on its own connection only, so a handle carries the connection's
- * number in its upper bits: acks of an earlier connection are void, the broker delivers again.
+ * A delivery tag is valid on its own connection only, so a handle has the number of the connection
+ * (the epoch) in its upper bits. Acks of an earlier connection are ignored: the broker delivers
+ * these messages again.
  *
- * Pulses come over the same channel, so that they prove something, but need no ack: to the broker
- * they are settled when sent, and here their tag is from the start one that is done with.
+ * Pulses come over the same channel, so that they show that it works. They are consumed without
+ * acks, but their delivery tags count, so these tags are TAG_ACKED from the start.
  */
 #include <assert.h>
 #include <errno.h>
@@ -25,7 +26,7 @@
 
 enum tag_state {
     TAG_OPEN,   /* delivered */
-    TAG_ACKING, /* to be acknowledged in this turn */
+    TAG_ACKING, /* to be acknowledged by this call of consumer_turn() */
     TAG_ACKED,  /* acknowledged singly, an earlier one is still open; or given back, or a pulse */
 };
 
@@ -102,13 +103,13 @@ static int tags_grow(struct consumer *c)
     return 0;
 }
 
-/* True for what was delivered on this connection. */
+/* Whether a handle is of this connection. */
 static bool current(const struct consumer *c, uint64_t handle)
 {
     return handle >> HANDLE_TAG_BITS == (c->epoch & HANDLE_EPOCH_MASK);
 }
 
-static void mark(struct consumer *c)
+static void mark_acks(struct consumer *c)
 {
     for (size_t i = 0; i < c->acks.used; i++) {
         uint64_t tag = c->acks.handles[i] & HANDLE_TAG_MASK;
@@ -120,8 +121,9 @@ static void mark(struct consumer *c)
     }
 }
 
-/* Moves low up to the first open tag. Return: the last tag on the way that is to be acknowledged,
- * 0 for none: the broker knows no others any more and would take offence. */
+/* Moves low up to the first open tag. Return: the last TAG_ACKING tag that it has passed, 0 for
+ * none. The ack must name such a tag: the others are settled, and the broker closes the channel
+ * over a tag that it does not know. */
 static uint64_t advance(struct consumer *c)
 {
     uint64_t last = 0;
@@ -141,13 +143,13 @@ static int send_ack(struct consumer *c, uint64_t tag, bool multiple)
     return send_method(&c->link, AMQP_BASIC_ACK_METHOD, &ack);
 }
 
-/* All at once as far as no delivery in between is open, one by one beyond. */
+/* Acknowledges all tags up to the first open one with one ack, the others one by one. */
 static int send_acks(struct consumer *c)
 {
     uint64_t last;
     int r = 0;
 
-    mark(c);
+    mark_acks(c);
     last = advance(c);
     if (last)
         r = send_ack(c, last, true);
@@ -202,8 +204,9 @@ static int declare_pulse(struct link *link, const void *queue)
     return topology_declare_pulse(link, queue);
 }
 
-/* A queue for each connection: that of a lost one may still be there, and closed to us. What may be
- * refused is asked for aside: afterwards, consuming it cannot fail on the channel that counts. */
+/* Each connection has a pulse queue of its own, because the exclusive queue of a lost connection
+ * may still exist. It is declared on another channel (link_aside()), because a refusal closes the
+ * channel. */
 static int consume_pulse(struct consumer *c)
 {
     struct link *link = &c->link;
@@ -224,7 +227,7 @@ static int consume_pulse(struct consumer *c)
     return r;
 }
 
-/* Deliveries that come in between wait in the library. */
+/* Deliveries that arrive before the answer stay in librabbitmq. */
 static int ask_again(struct consumer *c)
 {
     c->asks_again = false;
@@ -273,7 +276,7 @@ static void consumer_fetch(struct link *link)
         c->acks_lost = true;
 }
 
-/* basic.cancel without waiting for the answer, which is not sent then. */
+/* Sends basic.cancel with no-wait: the broker does not answer it. */
 static int stop_consuming(struct consumer *c)
 {
     const struct bus_config *config = &c->link.bus->config;
@@ -326,12 +329,14 @@ static int consumer_turn(struct link *link)
 
 static bool consumer_idle(struct link *link)
 {
-    return true; /* a turn leaves nothing, and without a connection acks are void */
+    return true; /* consumer_turn() leaves no work, and without a connection acks are ignored */
 }
 
 static bool consumer_waits(struct link *link)
 {
-    return false; /* what does is an order, for which the loop recalls it */
+    /* consumer_turn() waits for the broker only if it starts consumers or declares the pulse queue.
+     * The loop gives the link back to its thread before it orders one of them. */
+    return false;
 }
 
 /* Deliveries name their consumer, which is called like its queue. */
@@ -343,8 +348,8 @@ static const struct bus_queue *find_queue(const struct bus_config *config, amqp_
     return NULL;
 }
 
-/* Of replies the broker says by which exchange they came: no agent can publish to another actor's.
- */
+/* The exchange by which a reply came tells the actor: the broker lets no agent publish to the
+ * exchange of another actor. */
 static void set_actor(struct assembly *a, const struct bus_queue *queue, amqp_bytes_t exchange)
 {
     char name[BUS_QUEUE_MAX + 1];
