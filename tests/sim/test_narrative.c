@@ -6,7 +6,8 @@
  *
  * Each story is compared with FOLDER/<name>.txt; --update rewrites these files. They show the
  * protocol to a reader: which process sends what to which, in what order, and which process repairs
- * it if one of them dies.
+ * it if one of them dies. Lines that begin with "#" say why. They are not compared; --update keeps
+ * each before the line that it was before.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -204,15 +205,85 @@ static char *read_text(const char *path)
     return strdup(buf_str(&text));
 }
 
-static bool write_text(const char *path, const char *text)
+/* The length of the line at @text with its end. */
+static size_t line_len(const char *text)
+{
+    const char *end = strchr(text, '\n');
+
+    return end ? (size_t)(end - text) + 1 : strlen(text);
+}
+
+/* The first line of the trace in a narrative from @text on: that after comments. */
+static const char *skip_comments(const char *text)
+{
+    while (*text == '#')
+        text += line_len(text);
+    return text;
+}
+
+/* Return: the narrative without comments, which the caller frees. */
+static char *trace_of(const char *narrative)
+{
+    char *trace = calloc(1, strlen(narrative) + 1);
+    char *end = trace;
+
+    if (!trace)
+        abort();
+    for (const char *line = skip_comments(narrative); *line; line = skip_comments(line)) {
+        end = stpncpy(end, line, line_len(line));
+        line += line_len(line);
+    }
+    return trace;
+}
+
+/* The first line of @text that is like the line at @like; NULL if there is none. */
+static const char *find_line(const char *text, const char *like)
+{
+    size_t len = line_len(like);
+
+    while (*text && (line_len(text) != len || strncmp(text, like, len) != 0))
+        text += line_len(text);
+    return *text ? text : NULL;
+}
+
+/* Writes a trace with the comments of a narrative. Return: the number of comments left out, because
+ * the lines that they were before are gone. */
+static unsigned write_commented(FILE *file, const char *trace, const char *narrative)
+{
+    unsigned left_out = 0;
+
+    for (const char *line = narrative; *line; line += line_len(line)) {
+        const char *comment = line;
+        const char *at;
+
+        line = skip_comments(line);
+        if (line == comment)
+            continue;
+        at = find_line(trace, line);
+        if (at) {
+            fwrite(trace, 1, (size_t)(at - trace), file);
+            fwrite(comment, 1, (size_t)(line - comment), file);
+            trace = at;
+        }
+        left_out += !at;
+    }
+    fputs(trace, file);
+    return left_out;
+}
+
+static bool write_narrative(const char *path, const char *trace, const char *narrative)
 {
     FILE *file = fopen(path, "w");
+    unsigned left_out;
 
     if (!file) {
         printf("# %s: %s\n", path, strerror(errno));
         return false;
     }
-    fputs(text, file);
+    left_out = write_commented(file, trace, narrative);
+    if (left_out)
+        printf("# %s: %u comments left out: the lines that they were before are gone\n", path,
+               left_out);
     return fclose(file) == 0;
 }
 
@@ -236,24 +307,21 @@ static bool run_story(struct simstore *store, const struct story *story, const c
 {
     char path[4096];
     char *actual = tell_story(store, story);
-    char *expected;
-    bool same;
+    char *narrative, *expected;
+    bool good;
 
     if (!actual)
         return false;
     snprintf(path, sizeof(path), "%s/%s.txt", folder, story->name);
-    if (update) {
-        same = write_text(path, actual);
-        free(actual);
-        return same;
-    }
-    expected = read_text(path);
-    same = strcmp(expected, actual) == 0;
-    if (!same)
+    narrative = read_text(path);
+    expected = trace_of(narrative);
+    good = update ? write_narrative(path, actual, narrative) : strcmp(expected, actual) == 0;
+    if (!good && !update)
         print_difference(expected, actual);
     free(expected);
+    free(narrative);
     free(actual);
-    return same;
+    return good;
 }
 
 int main(int argc, char **argv)
