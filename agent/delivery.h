@@ -2,14 +2,15 @@
 /*
  * Deliveries: messages of requests, from their arrival to their end
  *
- * Each request of a delivery becomes one run; if any of it cannot be run, the whole message goes
- * out as one dead letter as well. The delivery is acknowledged when all of its parts are settled,
+ * Each request of a delivery that is valid becomes one run. If one is not, the whole message is
+ * also published as a dead letter. The delivery is acknowledged when all of its parts are settled,
  * and freed when nothing refers to it.
  *
  *     delivery ── run ── reply ──┐
  *             └── run ── reply ──┴─ message ── confirmed: runs end, deliveries are acknowledged
  *             └── message (dead letter)
- *                 run ── message (Progress) ── confirmed: the lease is renewed
+ *                 run ── message (Progress) ── confirmed: a run with heartbeats may go on for
+ *                                              three more of them, within its lease
  */
 #pragma once
 
@@ -26,12 +27,12 @@ struct agent;
 struct delivery {
     struct list link;   /* in agent.deliveries */
     uint64_t handle;    /* of the bus, for the ack */
-    unsigned refs;      /* from runs, followers, a dead letter, a suspect */
+    unsigned refs;      /* from runs, followers (run.h), a dead letter, a suspect */
     unsigned unsettled; /* how many of the refs hold the ack back */
     bool repeated;      /* it was delivered or sent before */
     bool left;          /* given back, or left unacknowledged: the broker delivers it again */
     bool acked;         /* it was acknowledged before it was read: see suspect.c */
-    bool counted;       /* the broker's prefetch counts it, for one of its runs that has a slot */
+    bool counted;       /* one of its runs with a slot stands for it in the broker's prefetch */
     int64_t received;   /* monotonic ms */
     const char *actor;  /* of its queue, as in agent.config; "" if the config does not list it */
     struct wire_message message;

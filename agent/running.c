@@ -2,7 +2,8 @@
 /*
  * Running: runs with a slot; their tries, and their end
  *
- * Called by agent.c for what handlers report, by on_answers.c, and by suspect.c at the end.
+ * Called by agent.c for what handlers report, by on_answers.c, and by suspect.c when the agent
+ * drains.
  */
 #include "agent/running.h"
 
@@ -105,7 +106,7 @@ static void on_deadline(struct agent *a, struct timer *t)
     case RUN_BACKOFF: /* the tick came late; replies_flush() sends the reply, if there is time */
         answer(a, run);
         break;
-    case RUN_WAITING: /* unreachable: the timer is that of on_no_slot(), or was stopped */
+    case RUN_WAITING: /* unreachable: the timer of a run that waits calls on_no_slot() */
     case RUN_STOPPING:
     case RUN_REPLYING:
         abort();
@@ -252,7 +253,7 @@ void running_drain(struct agent *a)
 
     HASH_ITER(by_id, a->runs.by_id, run, next) {
         if (run->state == RUN_WAITING && (run->delivery->acked || delivery_is_batch(run->delivery)))
-            waiting_defer(a, run); /* given back, it would bring back its whole message */
+            waiting_defer(a, run); /* an ack cannot be undone; a batch would come back as a whole */
         else if (run->state == RUN_WAITING)
             waiting_give_back(a, run);
         else if (run->state == RUN_BACKOFF)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ON Replies: records each reply, and renews a lease for each Progress
+ * ON Replies: records each reply, and each Progress (store function `renew`)
  *
  * Only the token decides whether a reply counts. If one reply of a message is invalid the others
  * are recorded, and the whole message becomes a dead letter. Called by on_delivery.c.

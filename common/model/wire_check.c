@@ -118,15 +118,15 @@ static bool change_check(const Drover__V1__Step *m, const struct path *where,
     if (*m->name || m->n_after > 0 || m->n_take > 0 || m->take_none || m->waive_revert)
         return check_fail(
             problem, where,
-            "of a step can be changed: actor, action, lock_ms, wait_ms, heartbeat_ms, "
-            "retry, and of its revert lock_ms, wait_ms, retry");
+            "may set only actor, action, lock_ms, wait_ms, heartbeat_ms, retry, and in revert "
+            "lock_ms, wait_ms, retry");
     if (m->arguments)
         return check_fail(problem, PATH(where, "arguments"), "are given by retry.arguments");
     if (revert && (*revert->action || *revert->actor || revert->arguments))
-        return check_fail(problem, PATH(where, "revert"),
-                          "of an undo can be changed: lock_ms, wait_ms, retry");
+        return check_fail(problem, PATH(where, "revert"), "may set only lock_ms, wait_ms, retry");
     if (change_is_empty(m))
-        return check_fail(problem, where, "gives nothing: 0 and an empty text are not given");
+        return check_fail(problem, where,
+                          "changes nothing: 0 and an empty text count as not given");
     return check_name_if(m->actor, PATH(where, "actor"), problem) &&
            check_name_if(m->action, PATH(where, "action"), problem);
 }
@@ -250,7 +250,8 @@ static bool given_check(bool given, const char *field, struct problem *problem)
     return given || check_fail(problem, PATH(NULL, field), "must be given");
 }
 
-/* Messages that only clients read may have enum values of a newer server. */
+/* Messages that only clients read may have enum values of a newer scheduler: of these only the
+ * presence is checked. */
 bool wire_check_message(const struct wire_message *m, struct problem *problem)
 {
     switch (m->type) {

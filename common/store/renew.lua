@@ -22,7 +22,7 @@ end
 -- further Progress never makes it earlier, because the broker may have given the request to another
 -- agent after the first one died, and that agent has a lease of its own.
 -- fraction: "fraction" or "fraction@agent". wanted: 0 if the agent is to stop. begins: 1 if this is
--- the first Progress of the dispatch and `step_events` has that to read. The same call again
+-- the first Progress of the dispatch and the client has asked for step events. The same call again
 -- changes at most LockedUntil.
 --   RENEWED
 -- Answers without `begins`:

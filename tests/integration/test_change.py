@@ -142,10 +142,10 @@ class Change(cluster.TestCase):
             (2, "change one step: name it", "--set", "lock=1m"),
             (2, "change one step: name it", "s", "t", "--set", "lock=1m"),
             (2, "--begin-anew goes with", "s", "--begin-anew"),
-            (1, "of a step can be changed: actor, action, lock_ms", "s", "--set", 'after=["s"]'),
-            (1, "of a step can be changed", "s", "--set", "name=t"),
+            (1, "may set only actor, action, lock_ms", "s", "--set", 'after=["s"]'),
+            (1, "may set only actor", "s", "--set", "name=t"),
             (1, "are given by retry.arguments", "s", "--set", "arguments=1 2"),
-            (1, "of an undo can be changed: lock_ms", "s", "--set", "revert.actor=other"),
+            (1, "may set only lock_ms", "s", "--set", "revert.actor=other"),
             (1, "the step has no revert", "s", "--set", "revert.lock=1m"),
             (1, "must not be more than lock_ms", "s", "--set", "heartbeat=1h"),
             (

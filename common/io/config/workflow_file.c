@@ -491,7 +491,7 @@ static int add_setting(Drover__V1__Step *to, const char *setting, struct problem
     ret = read_setting(&step, &tree, setting, &found);
     config_destroy(&tree);
     if (ret == 0 && change_is_empty(step)) {
-        problem_set(&found, setting, "gives nothing: 0 and an empty text are not given");
+        problem_set(&found, setting, "changes nothing: 0 and an empty text count as not given");
         ret = WORKFLOW_FILE_E_INVALID;
     }
     if (ret == 0)
