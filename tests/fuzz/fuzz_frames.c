@@ -229,12 +229,12 @@ static int set_up(struct world *w)
     return r ? r : w->link->role->ready(w->link);
 }
 
-static int turn(struct world *w)
+static int drain_and_send(struct world *w)
 {
     int r = link_drain(w->link);
 
     see(w);
-    return r ? r : w->link->role->turn(w->link);
+    return r ? r : w->link->role->send(w->link);
 }
 
 /* Sends everything, @cut bytes at a time, and then closes. */
@@ -248,7 +248,7 @@ static void play(struct world *w, struct bytes sent, size_t cut, unsigned flags)
         r = set_up(w);
         sent.len = 0;
     } else {
-        r = w->link->role->turn(w->link);
+        r = w->link->role->send(w->link);
     }
     while (!r && sent.len > 0) {
         size_t len = sent.len < cut ? sent.len : cut;
@@ -256,11 +256,11 @@ static void play(struct world *w, struct bytes sent, size_t cut, unsigned flags)
         if (!send_all(w, bytes_of(sent.data, len)))
             break;
         sent = bytes_of(sent.data + len, sent.len - len);
-        r = turn(w);
+        r = drain_and_send(w);
     }
     shutdown(w->peer, SHUT_WR);
     while (!r)
-        r = turn(w);
+        r = drain_and_send(w);
     assert(r == LINK_E_LOST || r == LINK_E_REFUSED);
     assert(w->link->why[0]);
 }

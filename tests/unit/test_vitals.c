@@ -85,7 +85,7 @@ struct figures {
 static const struct metric table[] = {
     {"jobs", METRIC_COUNTER, AT(jobs), "jobs done"},
     {"waiting", METRIC_GAUGE, AT(waiting), "jobs that wait"},
-    {"longest_us", METRIC_GAUGE, AT(longest_us), "the longest turn"},
+    {"longest_us", METRIC_GAUGE, AT(longest_us), "the longest iteration"},
     {"wait_ms", METRIC_COUNTER, AT(wait_ms), "all waits together"},
 };
 static const struct metric_set set = {"worker", table, array_size(table)};
@@ -103,7 +103,7 @@ static void test_metrics_text(void **state)
                         "# HELP drover_worker_waiting jobs that wait\n"
                         "# TYPE drover_worker_waiting gauge\n"
                         "drover_worker_waiting{role=\"agent\"} 0\n"
-                        "# HELP drover_worker_longest_seconds the longest turn\n"
+                        "# HELP drover_worker_longest_seconds the longest iteration\n"
                         "# TYPE drover_worker_longest_seconds gauge\n"
                         "drover_worker_longest_seconds{role=\"agent\"} 0.001500\n"
                         "# HELP drover_worker_wait_seconds_total all waits together\n"

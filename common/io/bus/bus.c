@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Bus, the loop's side: hands over to the links, once a turn of the loop, and calls back
+ * Bus, the loop's side: hands over to the links once in each iteration, and calls back
  */
 #include <assert.h>
 #include <errno.h>
@@ -116,11 +116,11 @@ static void hand_over(struct bus *bus)
         hand_acks_over(bus);
     pthread_mutex_unlock(&bus->lock);
     if (bus->publisher.link.in_loop)
-        link_turn(&bus->publisher.link);
+        link_send(&bus->publisher.link);
     else if (publishes)
         link_wake(&bus->publisher.link);
     if (acks && bus->consumer.link.in_loop)
-        link_turn(&bus->consumer.link);
+        link_send(&bus->consumer.link);
     else if (acks)
         link_wake(&bus->consumer.link);
 }
@@ -130,7 +130,7 @@ static void on_flush(uv_prepare_t *handle)
     hand_over(container_of(handle, struct bus, flush));
 }
 
-/* Has everything of this turn of the loop handed over before it sleeps. */
+/* Has everything of this iteration of the loop handed over before it sleeps. */
 static void hand_over_later(struct bus *bus)
 {
     if (bus->state < BUS_JOINED)

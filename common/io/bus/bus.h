@@ -61,7 +61,7 @@ struct bus_config {
     bool identify;       /* publishes say who has logged in (user_id), which the broker compares */
     int confirm_ms;      /* default 300000: before a publish counts as not confirmed; six
                             times that while others are */
-    int max_unconfirmed; /* on the wire at a time, default 1024; the rest waits its turn */
+    int max_unconfirmed; /* on the wire at a time, default 1024; the others wait */
     uint32_t max_message_bytes;     /* larger deliveries are handed over cut, with `oversize` set */
     const struct bus_queue *queues; /* to consume; kept, not copied */
     int n_queues;                   /* 0: there is no consuming connection */
@@ -155,8 +155,8 @@ void bus_consume(struct bus *bus, bool wanted);
  * bus_close() - send what is waiting, then close the connections and stop the threads
  * @on_closed: runs on the loop thread when all is gone, may free the bus; not NULL
  *
- * Outcomes are still reported and acks of the same turn still sent; deliveries are not handed over
- * any more, the broker gets them back. It takes @timeout_ms at most, also when the broker has
+ * Outcomes are still reported and acks of the same iteration still sent; deliveries are not handed
+ * over any more, the broker gets them back. It takes @timeout_ms at most, also when the broker has
  * stopped reading (but for a name server that does not answer); messages whose outcome is not known
  * then are dropped without one.
  */

@@ -26,7 +26,7 @@
 
 enum tag_state {
     TAG_OPEN,   /* delivered */
-    TAG_ACKING, /* to be acknowledged by this call of consumer_turn() */
+    TAG_ACKING, /* to be acknowledged by this call of consumer_send() */
     TAG_ACKED,  /* acknowledged singly, an earlier one is still open; or given back, or a pulse */
 };
 
@@ -307,7 +307,7 @@ static bool take_acks_lost(struct consumer *c)
     return lost;
 }
 
-static int consumer_turn(struct link *link)
+static int consumer_send(struct link *link)
 {
     struct consumer *c = consumer_of(link);
     int r = 0;
@@ -329,12 +329,12 @@ static int consumer_turn(struct link *link)
 
 static bool consumer_idle(struct link *link)
 {
-    return true; /* consumer_turn() leaves no work, and without a connection acks are ignored */
+    return true; /* consumer_send() leaves no work, and without a connection acks are ignored */
 }
 
 static bool consumer_waits(struct link *link)
 {
-    /* consumer_turn() waits for the broker only if it starts consumers or declares the pulse queue.
+    /* consumer_send() waits for the broker only if it starts consumers or declares the pulse queue.
      * The loop gives the link back to its thread before it orders one of them. */
     return false;
 }
@@ -420,7 +420,7 @@ const struct link_role consumer_role = {
     .name = "bus-consume",
     .ready = consumer_ready,
     .fetch = consumer_fetch,
-    .turn = consumer_turn,
+    .send = consumer_send,
     .idle = consumer_idle,
     .waits = consumer_waits,
     .method = consumer_method,

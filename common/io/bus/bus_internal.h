@@ -64,8 +64,8 @@ struct outgoing {
     bool sent;       /* or begun to be, on any connection */
     bool resent;     /* ... and this is not the first time */
     bool returned;
-    bool suspect; /* was on the wire when the broker closed over a publish ... */
-    int closings; /* ... the connection, so many times */
+    bool in_doubt; /* was on the wire when the broker closed over a publish ... */
+    int closings;  /* ... the connection, so many times */
     enum bus_outcome outcome;
     char *isolated; /* why the broker closed over it, again and again; NULL: it did not; owned */
     struct bus_message message; /* points into text */
@@ -107,7 +107,7 @@ struct link_shared {
     bool ended;   /* the thread is about to return */
     bool lent;    /* the thread waits for the loop to have done with it */
     bool wanted;  /* the loop wants the thread to take orders before it lends again */
-    int came_to;  /* link_error that ended the loop's turn at it */
+    int came_to;  /* link_error with which the loop gave it back; or 0 */
     bool up;
     bool blocked;
     bool pulse; /* pulses are consumed */
@@ -124,9 +124,9 @@ struct link_role {
     const char *name;                 /* of the thread, and behind that of the connection */
     int (*ready)(struct link *link);  /* connected, topology there: set the channel up */
     void (*fetch)(struct link *link); /* fetch what the loop handed over */
-    int (*turn)(struct link *link);   /* send what can be sent */
-    bool (*idle)(struct link *link);  /* nothing left to do; asked after a turn */
-    bool (*waits)(struct link *link); /* a turn would make calls that wait for the broker */
+    int (*send)(struct link *link);   /* send what can be sent */
+    bool (*idle)(struct link *link);  /* nothing left to do; asked after send() */
+    bool (*waits)(struct link *link); /* send() would make calls that wait for the broker */
     int (*method)(struct link *link, const amqp_method_t *method);
     int (*deliver)(struct link *link, const amqp_basic_deliver_t *deliver);
     void (*returned)(struct link *link, uint64_t serial);
@@ -214,7 +214,7 @@ struct consumer {
     bool pulse_again; /* ask for the queue of pulses again, if there is none */
     bool acks_lost;   /* out of memory: have everything delivered again */
     struct acks handed;
-    struct acks acks;            /* taken, to be sent in this turn */
+    struct acks acks;            /* taken, for the next consumer_send() */
     struct acks handed_requeues; /* under bus->lock, too */
     struct acks requeues;
     bool stopping;    /* `stop` as last seen */
@@ -249,10 +249,10 @@ struct bus {
     uv_timer_t pulse_timer; /* what was refused to pulses is tried again */
     uv_timer_t ack_timer;   /* acks that wait leave */
     int n_handles;          /* of these six, still open */
-    struct list pending;    /* struct outgoing, to be handed over at the end of the turn */
+    struct list pending;    /* struct outgoing, to be handed over at the end of the iteration */
     struct list open;       /* struct outgoing, by their `open` */
     struct acks acks;       /* to be handed over, soon */
-    struct acks requeues;   /* to be handed over at the end of the turn */
+    struct acks requeues;   /* to be handed over at the end of the iteration */
     size_t unacked;         /* deliveries that were handed to the role, of which no ack has left */
     bool acks_lost;
     bool acks_due; /* they have waited long enough */
@@ -380,7 +380,7 @@ bool link_should_end(struct link *link);
 short link_wait(struct link *link, int fd, short events, int64_t timeout_ms);
 
 /* How long it may be left alone, in ms: heartbeats are sent and missed ones noticed within
- * link_drain() only, and confirms missed in a turn. */
+ * link_drain() only, and missing confirms in publisher_send() only. */
 int64_t link_idle_ms(const struct link *link);
 
 /* Hands over what came in since the last time. Return: whether there was anything. */
@@ -408,7 +408,7 @@ void link_recall(struct link *link, int r);
 /* What came in and, the other, what is to go out; a link that the loop has. Both give it back where
  * it cannot go on without waiting. */
 void link_drive(struct link *link);
-void link_turn(struct link *link);
+void link_send(struct link *link);
 
 /* Back in bus.c: reports what came, and hands over what that led to. */
 void bus_catch_up(struct bus *bus);

@@ -158,7 +158,7 @@ void link_take(struct link *link)
     }
     link_drive(link);
     if (link->in_loop)
-        link_turn(link); /* what was handed over while nobody had it */
+        link_send(link); /* what was handed over while nobody had it */
 }
 
 void link_drive(struct link *link)
@@ -181,12 +181,12 @@ void link_drive(struct link *link)
         link_recall(link, r);
 }
 
-void link_turn(struct link *link)
+void link_send(struct link *link)
 {
     int r;
 
     link_take_orders(link);
-    r = link->role->turn(link);
+    r = link->role->send(link);
     if (link_hand_over(link))
         uv_async_send(&link->bus->async);
     if (r || link->full || link->role->waits(link))

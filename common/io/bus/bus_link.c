@@ -406,7 +406,7 @@ static int link_serve(struct link *link)
         if (r)
             return r;
         link_take_orders(link);
-        r = link->role->turn(link);
+        r = link->role->send(link);
         hand_over(link);
         if (r)
             return r;

@@ -280,15 +280,15 @@ static int send_message(struct publisher *p, struct outgoing *out, int64_t now)
     return send_content(&p->link, &publish, &properties, m->body);
 }
 
-static bool is_suspect(const struct outgoing *m)
+static bool is_in_doubt(const struct outgoing *m)
 {
-    return m && m->suspect;
+    return m && m->in_doubt;
 }
 
 /* How many messages may be on the wire. */
 static int window(const struct publisher *p)
 {
-    if (!p->confirmed || is_suspect(first(&p->wire)) || is_suspect(first(&p->waiting)))
+    if (!p->confirmed || is_in_doubt(first(&p->wire)) || is_in_doubt(first(&p->waiting)))
         return 1;
     return p->link.bus->config.max_unconfirmed;
 }
@@ -436,7 +436,7 @@ static bool may_send(const struct publisher *p)
            !(link->in_loop && must_declare(p));
 }
 
-static int publisher_turn(struct link *link)
+static int publisher_send(struct link *link)
 {
     struct publisher *p = publisher_of(link);
     size_t burst = 0;
@@ -519,10 +519,10 @@ static void blame(struct publisher *p)
     if (!channel && !p->link.closed_over)
         return;
     list_foreach(it, &p->wire) {
-        struct outgoing *suspect = list_entry(it, struct outgoing, node);
+        struct outgoing *one = list_entry(it, struct outgoing, node);
 
-        suspect->suspect = true;
-        suspect->closings += !channel;
+        one->in_doubt = true;
+        one->closings += !channel;
     }
     if (p->n_wire != 1)
         return;
@@ -542,7 +542,7 @@ static void drop_unwanted(struct publisher *p)
     list_foreach_safe(it, &p->wire) {
         struct outgoing *m = list_entry(it, struct outgoing, node);
 
-        if (m->message.transient && m->id == 0 && !m->suspect && !is_pulse(m))
+        if (m->message.transient && m->id == 0 && !m->in_doubt && !is_pulse(m))
             settle(p, m, BUS_NACKED);
     }
 }
@@ -581,7 +581,7 @@ const struct link_role publisher_role = {
     .name = "bus-publish",
     .ready = publisher_ready,
     .fetch = publisher_fetch,
-    .turn = publisher_turn,
+    .send = publisher_send,
     .idle = publisher_idle,
     .waits = publisher_waits,
     .method = publisher_method,

@@ -50,10 +50,10 @@ struct driver {
     uv_timer_t timer;
     int64_t next_tick;
     struct effects out;
-    struct list calls;    /* struct call_context that are free for reuse */
-    uv_prepare_t turn;    /* runs once in each iteration of the loop */
-    int64_t turn_began;   /* CPU time of this thread when the iteration began, us */
-    int64_t turn_longest; /* CPU time of the longest iteration, us */
+    struct list calls;         /* struct call_context that are free for reuse */
+    uv_prepare_t iteration;    /* runs once in each iteration of the loop */
+    int64_t iteration_began;   /* CPU time of this thread when the iteration began, us */
+    int64_t iteration_longest; /* CPU time of the longest iteration, us */
     bool draining;
     uv_timer_t trim_timer;
     uv_timer_t give_up; /* the end of the drain */
@@ -368,14 +368,14 @@ static int64_t thread_cpu_us(void)
 }
 
 /* Runs once in each iteration, before the loop polls: measures the CPU time since the last one. */
-static void on_turn(uv_prepare_t *turn)
+static void on_iteration(uv_prepare_t *iteration)
 {
-    struct driver *d = turn->data;
+    struct driver *d = iteration->data;
     int64_t now = thread_cpu_us();
 
-    if (now - d->turn_began > d->turn_longest)
-        d->turn_longest = now - d->turn_began;
-    d->turn_began = now;
+    if (now - d->iteration_began > d->iteration_longest)
+        d->iteration_longest = now - d->iteration_began;
+    d->iteration_began = now;
     if (d->draining && !d->closing && d->machine->idle(d->object))
         close_all(d);
 }
@@ -403,7 +403,7 @@ static struct vitals vitals_of(struct driver *d)
         .broker_oldest_unconfirmed_ms = (uint64_t)bus.oldest_unconfirmed,
         .pulse_age_ms = (uint64_t)(driver_now() - d->pulse_back),
         .pulse_round_trip_us = (uint64_t)d->pulse_us,
-        .loop_cpu_max_us = (uint64_t)d->turn_longest,
+        .loop_cpu_max_us = (uint64_t)d->iteration_longest,
         .store_up = d->store && store_up(d->store),
         .store_connects = d->store_connects,
         .has_store = d->store != NULL,
@@ -550,9 +550,9 @@ static void init_handles(struct driver *d, const struct driver_health *health)
     uv_timer_init(d->loop, &d->trim_timer);
     d->trim_timer.data = d;
     uv_timer_start(&d->trim_timer, on_trim, TRIM_MS, TRIM_MS);
-    uv_prepare_init(d->loop, &d->turn);
-    d->turn.data = d;
-    uv_prepare_start(&d->turn, on_turn);
+    uv_prepare_init(d->loop, &d->iteration);
+    d->iteration.data = d;
+    uv_prepare_start(&d->iteration, on_iteration);
 }
 
 int driver_new(struct driver **out, uv_loop_t *loop, const struct driver_config *config)
@@ -583,7 +583,7 @@ int driver_new(struct driver **out, uv_loop_t *loop, const struct driver_config 
     d->started = clock_unix_ms();
     d->pulse = (struct pulse){.period_ms = health->pulse_ms, .stall_ms = health->stall_ms};
     d->pulse_back = driver_now();
-    d->turn_began = thread_cpu_us();
+    d->iteration_began = thread_cpu_us();
     list_init(&d->calls);
     init_handles(d, health);
     if (*health->listen) /* first: if it fails there is nothing to close yet */
@@ -618,7 +618,7 @@ static void close_all(struct driver *d)
     uv_close((uv_handle_t *)&d->timer, on_handle_closed);
     uv_close((uv_handle_t *)&d->pulse_timer, on_handle_closed);
     uv_close((uv_handle_t *)&d->trim_timer, on_handle_closed);
-    uv_close((uv_handle_t *)&d->turn, on_handle_closed);
+    uv_close((uv_handle_t *)&d->iteration, on_handle_closed);
     uv_close((uv_handle_t *)&d->give_up, on_handle_closed);
     if (d->bus)
         bus_close(d->bus, FLUSH_MS, on_part_closed);

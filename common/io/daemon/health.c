@@ -79,7 +79,7 @@ static struct answer answer_metrics(struct health *h)
 
 static struct answer answer_root(struct health *h)
 {
-    buf_puts(&h->page, "/livez    the loop turns\n"
+    buf_puts(&h->page, "/livez    the loop runs\n"
                        "/readyz   connected, consuming, not draining\n"
                        "/metrics  figures for Prometheus\n");
     return (struct answer){MHD_HTTP_OK, PLAIN};

@@ -86,7 +86,7 @@ static const struct metric metrics[] = {
      "time since a pulse came back last, or since the start"},
     {"pulse_round_trip_us", METRIC_GAUGE, AT(pulse_round_trip_us), "round trip of the last pulse"},
     {"loop_cpu_max_us", METRIC_GAUGE, AT(loop_cpu_max_us),
-     "CPU time of the longest turn of the loop so far"},
+     "CPU time of the longest iteration of the loop so far"},
     {"store_up", METRIC_GAUGE, AT(store_up), "1 while connected to Redis"},
     {"store_connects", METRIC_COUNTER, AT(store_connects), "connections made to Redis"},
 };

@@ -85,7 +85,7 @@ struct store {
     void *memory_ctx;
     struct list lost; /* calls to be answered STORE_UNKNOWN in the next iteration of the loop */
     uv_timer_t timer;
-    uv_idle_t turn; /* active while something is to be done in the next iteration of the loop */
+    uv_idle_t iteration; /* active while something is to be done in the next iteration */
     uv_getaddrinfo_t lookup;
     bool looking_up;
     unsigned open;     /* handles, connections and lookups that libuv still has */
@@ -96,17 +96,17 @@ struct store {
 };
 
 static void on_timer(uv_timer_t *timer);
-static void on_turn(uv_idle_t *turn);
+static void on_iteration(uv_idle_t *iteration);
 
 static void timer_set(struct store *s, uint64_t ms)
 {
     uv_timer_start(&s->timer, on_timer, ms, 0);
 }
 
-static void turn_set(struct store *s)
+static void iteration_start(struct store *s)
 {
     if (s->state != CLOSED)
-        uv_idle_start(&s->turn, on_turn);
+        uv_idle_start(&s->iteration, on_iteration);
 }
 
 /* ---- answers ---- */
@@ -182,7 +182,7 @@ static void drop_link(struct store *s)
     move_all(&s->lost, &s->held);
     move_all(&s->lost, &s->calls);
     if (!list_empty(&s->lost))
-        turn_set(s);
+        iteration_start(s);
 }
 
 /* Return: the pause before the next attempt in ms; it doubles with each failure up to the maximum,
@@ -318,11 +318,11 @@ static void on_written(uv_write_t *write, int status)
         flush(link);
 }
 
-static void on_turn(uv_idle_t *turn)
+static void on_iteration(uv_idle_t *iteration)
 {
-    struct store *s = container_of(turn, struct store, turn);
+    struct store *s = container_of(iteration, struct store, iteration);
 
-    uv_idle_stop(turn);
+    uv_idle_stop(iteration);
     if (s->link)
         flush(s->link);
     answer_lost(s);
@@ -350,7 +350,7 @@ static void on_verdict(struct store *s, enum store_check_verdict verdict)
         if (s->link->out.failed)
             lose(s, "out of memory");
         else
-            turn_set(s);
+            iteration_start(s);
         break;
     case STORE_CHECK_PASSED:
         go_up(s);
@@ -712,7 +712,7 @@ static int store_init(struct store *s, uv_loop_t *loop, const struct store_confi
     list_init(&s->held);
     list_init(&s->lost);
     uv_timer_init(loop, &s->timer);
-    uv_idle_init(loop, &s->turn);
+    uv_idle_init(loop, &s->iteration);
     s->open = 2;
     return 0;
 }
@@ -787,7 +787,7 @@ int store_call(struct store *s, uint32_t partition, const char *function, const 
             timer_set(s, timeout);
     }
     list_append(sent ? &s->calls : &s->lost, &take(call)->node);
-    turn_set(s);
+    iteration_start(s);
     return 0;
 }
 
@@ -836,7 +836,7 @@ void store_memory(struct store *s, store_memory_cb cb, void *ctx)
     if (!uv_is_active((uv_handle_t *)&s->timer))
         timer_set(s, (uint64_t)s->config.call_timeout_ms);
     list_append(&s->calls, &take(call)->node);
-    turn_set(s);
+    iteration_start(s);
 }
 
 bool store_up(const struct store *s)
@@ -868,9 +868,9 @@ void store_close(struct store *s, void (*on_closed)(void *ctx))
     if (s->looking_up)
         uv_cancel((uv_req_t *)&s->lookup);
     s->timer.data = s;
-    s->turn.data = s;
+    s->iteration.data = s;
     uv_close((uv_handle_t *)&s->timer, on_handle_closed);
-    uv_close((uv_handle_t *)&s->turn, on_handle_closed);
+    uv_close((uv_handle_t *)&s->iteration, on_handle_closed);
 }
 
 struct store *store_free(struct store *s)
