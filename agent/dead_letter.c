@@ -77,7 +77,7 @@ void dead_letter_publish(struct agent *a, struct delivery *d, const struct bus_d
     d->body = bytes_of(body, from->body.len);
     l->delivery = d;
     l->reason = or_abort(strdup(reason));
-    delivery_hold(d);
+    delivery_ref(d);
     a->stats.dead_letters++;
     log_often(LOG_WARN, "dead_letter", LOG_S("reason", reason), LOG_I("bytes", from->body.len));
     send(a, &l->outgoing);

@@ -2,7 +2,7 @@
 /*
  * Deliveries: messages of requests, from their arrival to their end
  *
- * Called by all files of the agent's machine that begin, hold or end a part of a delivery.
+ * Called by all files of the agent's machine that begin, refer to or end a part of a delivery.
  */
 #include "agent/delivery.h"
 
@@ -22,7 +22,7 @@ struct delivery *delivery_new(struct agent *a, const struct bus_delivery *d)
     delivery->received = a->now;
     delivery->actor = settings_actor(&a->config, d->actor)->name;
     list_append(&a->deliveries, &delivery->link);
-    delivery_hold(delivery);
+    delivery_ref(delivery);
     return delivery;
 }
 
@@ -39,7 +39,7 @@ const char *delivery_decode(enum wire_type type, const struct bus_delivery *d,
     return wire_reason(result);
 }
 
-void delivery_hold(struct delivery *d)
+void delivery_ref(struct delivery *d)
 {
     d->refs++;
     d->unsettled++;

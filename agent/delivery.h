@@ -28,7 +28,7 @@ struct delivery {
     struct list link;   /* in agent.deliveries */
     uint64_t handle;    /* of the bus, for the ack */
     unsigned refs;      /* from runs, followers (run.h), a dead letter, a suspect */
-    unsigned unsettled; /* how many of the refs hold the ack back */
+    unsigned unsettled; /* how many of the refs the ack waits for */
     bool repeated;      /* it was delivered or sent before */
     bool left;          /* given back, or left unacknowledged: the broker delivers it again */
     bool acked;         /* it was acknowledged before it was read: see suspect.c */
@@ -39,17 +39,17 @@ struct delivery {
     struct bytes body; /* of the dead letter that it became; owned */
 };
 
-/* Return: a new delivery with one hold, until all its requests are runs. */
+/* Return: a new delivery with one reference, until all its requests are runs. */
 struct delivery *delivery_new(struct agent *a, const struct bus_delivery *d);
 
 /* Decodes the body @d. Return: NULL, or what is wrong with the whole message; see wire_reason(). */
 const char *delivery_decode(enum wire_type type, const struct bus_delivery *d,
                             struct wire_message *out, struct problem *problem);
 
-/* Adds a reference that holds the ack back. delivery_settle() releases the ack, delivery_drop() the
- * reference. */
-void delivery_hold(struct delivery *d);
-/* One hold less on the ack. Acknowledges the delivery when it was the last. */
+/* Adds a reference that the ack waits for. delivery_settle() ends that wait, delivery_drop()
+ * releases the reference. */
+void delivery_ref(struct delivery *d);
+/* The ack waits for one reference less. Acknowledges the delivery when it was the last. */
 void delivery_settle(struct agent *a, struct delivery *d);
 /* One reference less. Frees the delivery when it was the last. */
 void delivery_drop(struct delivery *d);
@@ -59,8 +59,8 @@ void delivery_acknowledge(struct agent *a, struct delivery *d);
 
 /* Gives the message back to the broker, unless that was done or it was acknowledged. */
 void delivery_requeue(struct agent *a, struct delivery *d);
-/* The same, for one of its runs. A message that other runs hold does not go back now. It is left
- * unacknowledged, so that the broker delivers all of it again when the connection ends. */
+/* The same, for one of its runs. A message that other runs refer to does not go back now. It is
+ * left unacknowledged, so that the broker delivers all of it again when the connection ends. */
 void delivery_leave(struct agent *a, struct delivery *d);
 
 /* Whether the message has several requests. It must have been decoded. */

@@ -77,7 +77,7 @@ struct exec_run {
     uv_process_t process; /* drover-keep */
     uv_timer_t timer;     /* the next phase is due */
     struct list active;   /* in keepers */
-    uv_pipe_t in, out, err, told, report;
+    uv_pipe_t in, out, err, progress, report;
     unsigned handles; /* that are not closed yet */
     uv_write_t write;
     struct buf request; /* as JSON, for stdin */
@@ -85,7 +85,7 @@ struct exec_run {
     bool too_large;
     char tail[TAIL_MAX]; /* the end of stderr */
     size_t tail_len;
-    struct progress_lines progress;
+    struct progress_lines progress_lines;
     char reported[16]; /* drover-keep's errno, as text: the program was not started; "": it was */
     int error; /* why the program was not started, a negative errno; 0: its breaker is open */
     struct agent_result deferred; /* the result where its breaker is open */
@@ -152,7 +152,7 @@ static void finish(struct exec_run *run, const struct agent_result *result)
     close_once(&run->in);
     close_once(&run->out);
     close_once(&run->err);
-    close_once(&run->told);
+    close_once(&run->progress);
     close_once(&run->report);
 }
 
@@ -328,18 +328,18 @@ static void add_result(struct exec_run *run, const char *data, size_t len)
 
 static void add_tail(struct exec_run *run, const char *data, size_t len)
 {
-    size_t fresh = len < TAIL_MAX ? len : TAIL_MAX;
-    size_t kept = run->tail_len < TAIL_MAX - fresh ? run->tail_len : TAIL_MAX - fresh;
+    size_t added = len < TAIL_MAX ? len : TAIL_MAX;
+    size_t kept = run->tail_len < TAIL_MAX - added ? run->tail_len : TAIL_MAX - added;
 
     memmove(run->tail, run->tail + run->tail_len - kept, kept);
-    memcpy(run->tail + kept, data + len - fresh, fresh);
-    run->tail_len = kept + fresh;
+    memcpy(run->tail + kept, data + len - added, added);
+    run->tail_len = kept + added;
 }
 
 static void add_progress(struct exec_run *run, const char *data, size_t len)
 {
-    if (progress_lines_add(&run->progress, bytes_of(data, len)))
-        run->head.progress(&run->head, run->progress.fraction, run->progress.note);
+    if (progress_lines_add(&run->progress_lines, bytes_of(data, len)))
+        run->head.progress(&run->head, run->progress_lines.fraction, run->progress_lines.note);
 }
 
 static void add_report(struct exec_run *run, const char *data, size_t len)
@@ -353,7 +353,7 @@ static void add(struct exec_run *run, const void *pipe, const char *data, size_t
         add_report(run, data, len);
     else if (pipe == &run->err)
         add_tail(run, data, len);
-    else if (pipe == &run->told)
+    else if (pipe == &run->progress)
         add_progress(run, data, len);
     else if (!run->too_large)
         add_result(run, data, len);
@@ -402,7 +402,7 @@ static bool is_keeper(pid_t pid)
 /* A program may kill its drover-keep where both have the same user. Then the agent, a subreaper,
  * becomes the parent of the program and of what it has started, and kills these. Usually
  * drover-keep ended by the signal that ended its program, and there is none: then this costs one
- * look at /proc. */
+ * scan of /proc. */
 static void end_orphans(void)
 {
     for (int64_t end = clock_monotonic_ms() + ORPHANS_MS;
@@ -420,7 +420,7 @@ static void on_end(uv_process_t *process, int64_t status, int signal)
         end_orphans();
     read_rest(run, &run->out);
     read_rest(run, &run->err);
-    read_rest(run, &run->told);
+    read_rest(run, &run->progress);
     read_rest(run, &run->report);
     if (*run->reported) {
         run->error = -atoi(run->reported);
@@ -476,7 +476,7 @@ static int open_pipes(struct exec_run *run, struct child_ends *childs)
     if (!r)
         r = open_pipe(&run->err, &childs->fds[2], false);
     if (!r)
-        r = open_pipe(&run->told, &childs->fds[3], false);
+        r = open_pipe(&run->progress, &childs->fds[3], false);
     if (!r)
         r = open_pipe(&run->report, &childs->fds[4], false);
     return r;
@@ -541,10 +541,10 @@ static void init_handles(uv_loop_t *loop, struct exec_run *run)
     uv_pipe_init(loop, &run->in, 0);
     uv_pipe_init(loop, &run->out, 0);
     uv_pipe_init(loop, &run->err, 0);
-    uv_pipe_init(loop, &run->told, 0);
+    uv_pipe_init(loop, &run->progress, 0);
     uv_pipe_init(loop, &run->report, 0);
     run->timer.data = run->in.data = run->out.data = run->err.data = run;
-    run->told.data = run->report.data = run;
+    run->progress.data = run->report.data = run;
     run->handles = 6;
 }
 
@@ -589,7 +589,7 @@ static struct handler_run *start(uv_loop_t *loop, const struct agent_action *act
     list_init(&run->head.link);
     list_init(&run->active);
     run->action = action;
-    progress_lines_init(&run->progress);
+    progress_lines_init(&run->progress_lines);
     left = time_left(run);
     init_handles(loop, run);
     if (!begin(loop, run)) {
@@ -601,7 +601,7 @@ static struct handler_run *start(uv_loop_t *loop, const struct agent_action *act
     write_input(run);
     uv_read_start((uv_stream_t *)&run->out, on_room, on_read);
     uv_read_start((uv_stream_t *)&run->err, on_room, on_read);
-    uv_read_start((uv_stream_t *)&run->told, on_room, on_read);
+    uv_read_start((uv_stream_t *)&run->progress, on_room, on_read);
     uv_read_start((uv_stream_t *)&run->report, on_room, on_read);
     return &run->head;
 }

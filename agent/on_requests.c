@@ -29,7 +29,7 @@ static const char *run_good(struct agent *a, struct delivery *delivery, struct p
     return bad > 0 ? "INVALID" : NULL;
 }
 
-/* Reads the message @d. Takes over the first hold on @delivery. */
+/* Reads the message @d. Takes over the first reference to @delivery. */
 static void begin(struct agent *a, struct delivery *delivery, const struct bus_delivery *d)
 {
     struct problem problem = {0};

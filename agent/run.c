@@ -35,7 +35,7 @@ static void follow(struct run *run, struct delivery *d)
     struct follower *f = or_abort(malloc(sizeof(*f)));
 
     f->delivery = d;
-    delivery_hold(d);
+    delivery_ref(d);
     list_append(&run->followers, &f->link);
 }
 
@@ -58,9 +58,9 @@ struct run *run_new(struct agent *a, struct delivery *d, const Drover__V1__StepR
     run->seen.deadline = d->received + request->lock_ms;
     run->seen.repeated = d->repeated;
     run->fraction = -1;
-    run->held_until = INT64_MAX; /* without Progress the store waits for the whole lease */
+    run->lease_until = INT64_MAX; /* without Progress the store waits for the whole lease */
     run->delivery = d;
-    delivery_hold(d);
+    delivery_ref(d);
     list_init(&run->followers);
     list_init(&run->link);
     HASH_ADD(by_id, a->runs.by_id, seen.id, sizeof(run->seen.id), run);
@@ -99,12 +99,12 @@ void run_watch_lease(struct agent *a, struct run *run, timer_fn *fire)
 {
     int64_t stop = run_stop_time(a, run);
 
-    timer_set(a, &run->deadline, run->held_until < stop ? run->held_until : stop, fire);
+    timer_set(a, &run->deadline, run->lease_until < stop ? run->lease_until : stop, fire);
 }
 
-void run_renew(struct agent *a, struct run *run, int64_t held_until)
+void run_renew(struct agent *a, struct run *run, int64_t lease_until)
 {
-    run->held_until = held_until;
+    run->lease_until = lease_until;
     run_watch_lease(a, run, run->deadline.fire);
 }
 

@@ -55,7 +55,7 @@ struct run {
     struct timer again_timer;       /* the next try is due */
     int64_t started;                /* when the first try began */
     int64_t tried;                  /* when the present try began */
-    int64_t held_until;             /* until when the last confirmed Progress keeps the lease */
+    int64_t lease_until;            /* until when the last confirmed Progress keeps the lease */
     double fraction;                /* of the work that is done, 0 to 1; negative: not known */
     char note[WIRE_NOTE_MAX + 1];
     struct reply reply;
@@ -87,7 +87,7 @@ int64_t run_stop_time(const struct agent *a, const struct run *run);
  * renewed it, whichever is earlier. */
 void run_watch_lease(struct agent *a, struct run *run, timer_fn *fire);
 /* A confirmed Progress keeps the lease until then. */
-void run_renew(struct agent *a, struct run *run, int64_t held_until);
+void run_renew(struct agent *a, struct run *run, int64_t lease_until);
 
 /* Copies @result into the run's reply, in place of an earlier one. */
 void run_set_reply(struct agent *a, struct run *run, const struct agent_result *result);

@@ -128,7 +128,7 @@ static void let_go(struct agent *a, struct suspect *s)
 }
 
 /* The broker has the Progress of the present suspect, or will never have it. */
-static void on_told(struct agent *a, struct outgoing *o)
+static void on_progress_outcome(struct agent *a, struct outgoing *o)
 {
     struct suspect *s = a->suspects.present;
 
@@ -138,13 +138,13 @@ static void on_told(struct agent *a, struct outgoing *o)
 }
 
 static const struct outgoing_kind kind = {
-    .confirmed = on_told,
-    .refused = on_told,
-    .resend = on_told,
+    .confirmed = on_progress_outcome,
+    .refused = on_progress_outcome,
+    .resend = on_progress_outcome,
 };
 
 /* Publishes Progress of the request that the properties name: its body has not been read. */
-static void tell(struct agent *a, const struct suspect *s)
+static void publish_progress(struct agent *a, const struct suspect *s)
 {
     struct outgoing *o = outgoing_new(a, sizeof(*o), &kind);
     Drover__V1__Progress progress = DROVER__V1__PROGRESS__INIT;
@@ -166,7 +166,7 @@ static void admit(struct agent *a, struct suspect *s)
     log_warn("suspect", LOG_S("digest", digest), LOG_I("bytes", s->seen.body.len));
     a->suspects.present = s;
     if (s->token)
-        tell(a, s);
+        publish_progress(a, s);
     else
         let_go(a, s);
 }

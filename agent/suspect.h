@@ -13,8 +13,8 @@
 
 struct suspect;
 
-/* Reads a message, as on_requests.c reads one that is no suspect. Takes over the first hold on
- * @delivery. */
+/* Reads a message, as on_requests.c reads one that is no suspect. Takes over the first
+ * reference to @delivery. */
 typedef void suspect_read_fn(struct agent *a, struct delivery *delivery,
                              const struct bus_delivery *d);
 
@@ -29,7 +29,7 @@ struct suspects {
 bool suspect_is(const struct agent *a, const struct bus_delivery *d);
 /* This process reads the message now; delivered again it is no suspect. */
 void suspect_note_read(struct agent *a, const struct bus_delivery *d);
-/* Keeps the message until it may be read. Takes over the first hold on @delivery. */
+/* Keeps the message until it may be read. Takes over the first reference to @delivery. */
 void suspect_new(struct agent *a, struct delivery *delivery, const struct bus_delivery *d,
                  suspect_read_fn *read);
 /* Runs at the end of each agent_step(): makes the next suspect the present one, if a slot is free

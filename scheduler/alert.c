@@ -62,7 +62,7 @@ static void publish_again(struct scheduler *s, struct op *op)
 
     alert_event(s, &m, a);
     publish(s, a, &m);
-    op_unref(s, op); /* held by the timer */
+    op_unref(s, op); /* the timer's reference */
 }
 
 /* Whether an alert concerns all users, such as that an actor of registered workflows is absent:

@@ -87,7 +87,7 @@ static void plan(struct scheduler *s, struct op *op, const struct workflow *from
 static void newer_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
     const struct workflow *from = definition_find(s, op->definition.digest);
-    struct ops_reader held = *r;
+    struct ops_reader rest = *r;
     struct bytes newer;
     int result = ops_read_definition(r, &newer);
 
@@ -97,7 +97,7 @@ static void newer_answered(struct scheduler *s, struct op *op, struct ops_reader
         answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_WORKFLOW,
                     "no workflow of this name and version is registered");
     else if (!from)
-        definition_load(s, op, &held, newer_answered);
+        definition_load(s, op, &rest, newer_answered);
     else
         plan(s, op, from, newer);
 }

@@ -61,7 +61,7 @@ static void publish(struct scheduler *s, struct op *op)
 static void publish_again(struct scheduler *s, struct op *op)
 {
     publish(s, op);
-    op_unref(s, op); /* held by the timer */
+    op_unref(s, op); /* the timer's reference */
 }
 
 void dead_letter_send_quietly(struct scheduler *s, struct item *item, const char *reason)

@@ -86,7 +86,7 @@ static void load_answered(struct scheduler *s, struct op *op, struct ops_reader 
     struct bytes encoded;
     struct problem problem = {0};
     CLEANUP(workflow_unref) struct workflow *w = NULL;
-    struct ops_reader held;
+    struct ops_reader rest;
     int result = ops_read_definition(r, &encoded);
 
     if (!result)
@@ -102,15 +102,15 @@ static void load_answered(struct scheduler *s, struct op *op, struct ops_reader 
         return;
     }
     definition_keep(s, w);
-    held = ops_reader(op->definition.held);
-    op->definition.resume(s, op, &held);
+    rest = ops_reader(op->definition.rest);
+    op->definition.resume(s, op, &rest);
 }
 
 void definition_load(struct scheduler *s, struct op *op, const struct ops_reader *rest,
                      op_answered_fn *resume)
 {
-    free(op->definition.held);
-    op->definition.held = or_abort(ops_answer_copy(rest));
+    free(op->definition.rest);
+    op->definition.rest = or_abort(ops_answer_copy(rest));
     op->definition.resume = resume;
     op_call(s, op, load_call, load_answered);
 }

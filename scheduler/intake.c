@@ -175,7 +175,7 @@ void intake_go_on(struct scheduler *s)
     for (int source = 0; source < SCHEDULER_SOURCES; source++) {
         while ((op = next(&s->intake.queues[source]))) {
             read_item(s, op->item, container_of(op, struct waiting, op)->delivery);
-            op_unref(s, op); /* held by intake_read() */
+            op_unref(s, op); /* the reference of intake_read() */
         }
     }
     if (s->intake.consuming_stopped && s->intake.unread_bytes <= INTAKE_UNREAD_BYTES / 2)

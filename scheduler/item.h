@@ -45,7 +45,7 @@ struct item {
     bool json;       /* the message is in JSON, so the answers are as well */
     bool background; /* a stopping scheduler does not wait for it; no delivery */
     char *suspect;   /* redelivered message: digest of its body, owned; else NULL */
-    unsigned refs;   /* operations, and holders */
+    unsigned refs;   /* reference count: operations, and others that keep it */
     enum item_large large;
     bool read;      /* its body counts in intake_queue.read_bytes */
     char *reply_to; /* "" for none */
@@ -61,7 +61,7 @@ struct item {
  * @d:    copied as far as it is needed; NULL if no delivery asks for the work
  * @kind: not copied
  *
- * Return: the item with one hold, which the caller releases by item_unref().
+ * Return: the item with one reference, which the caller releases by item_unref().
  */
 struct item *item_new(struct scheduler *s, const struct bus_delivery *d,
                       const struct item_kind *kind);
@@ -69,7 +69,7 @@ struct item *item_new(struct scheduler *s, const struct bus_delivery *d,
 /* A new item for work that no delivery asks for, and that a stopping scheduler waits for. */
 struct item *item_internal(struct scheduler *s);
 
-/* Releases one hold on the item. When the last is released the delivery is acknowledged. */
+/* Releases one reference to the item. When the last is released the delivery is acknowledged. */
 void item_unref(struct scheduler *s, struct item *item);
 
 /* Gives a delivery back to the broker, for any scheduler, if a connection is lost and nothing of

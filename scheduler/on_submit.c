@@ -325,7 +325,7 @@ static void wait_for_store(struct scheduler *s, struct op *op)
         return;
     }
     record_job(s, op);
-    op_unref(s, op); /* held by the timer */
+    op_unref(s, op); /* the timer's reference */
 }
 
 /* New jobs are refused well before the store is out of memory, so that jobs in progress have

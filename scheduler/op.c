@@ -51,7 +51,7 @@ void op_free(struct scheduler *s, struct op *op)
     list_remove(&op->link);
     heap_remove(&s->timers, &op->timer);
     workflow_unref(op->definition.workflow);
-    free(op->definition.held);
+    free(op->definition.rest);
     free(op->job);
     free(op);
 }

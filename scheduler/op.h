@@ -34,7 +34,7 @@ typedef void op_free_fn(struct op *op);
 /* The definition that an operation needs, or stores: see definition.h. */
 struct op_definition {
     char digest[ID_DIGEST_LEN + 1]; /* of the job's definition; "" until it is known */
-    struct store_answer *held;      /* answer that waits for the definition; owned */
+    struct store_answer *rest;      /* of an answer, until it can be carried out; owned */
     op_answered_fn *resume;         /* gets that answer when the definition is loaded */
     struct workflow *workflow;      /* the operation's own; owned; NULL: none */
     uint32_t piece;                 /* while it is stored: the number of its next piece */
@@ -45,7 +45,7 @@ struct op {
     struct item *item;
     struct list link;       /* in the list in which it waits (stalled, queues, suspects ...) */
     struct heap_node timer; /* in scheduler.timers until the call is repeated */
-    unsigned refs;          /* reference count: open calls, open publishes, and holders */
+    unsigned refs;          /* reference count: open calls, open publishes, and others */
     unsigned refusals;      /* of the store, for a cause that does not pass */
     bool refused;           /* the store refused a call, and that was logged */
     bool call_repeated;     /* the present call may have been made before */
@@ -70,7 +70,7 @@ struct op {
  * @size: of the kind's struct, whose first member is a struct op; its other members become 0
  * @free: see struct op
  *
- * Return: the kind's struct, as its operation, with one hold that the caller releases by
+ * Return: the kind's struct, as its operation, with one reference that the caller releases by
  * op_unref().
  */
 void *op_new(struct scheduler *s, struct item *item, const char *job, size_t size,
@@ -79,15 +79,15 @@ void *op_new(struct scheduler *s, struct item *item, const char *job, size_t siz
 /* The same for an operation that needs no more than struct op has. */
 struct op *op_plain(struct scheduler *s, struct item *item, const char *job);
 
-/* Releases one hold on the operation. If it is the last one and `then` is set, `then` is called
- * first, and may take new ones. When the count reaches 0 the operation is freed. */
+/* Releases one reference to the operation. If it is the last one and `then` is set, `then` is
+ * called first, and may take new ones. When the count reaches 0 the operation is freed. */
 void op_unref(struct scheduler *s, struct op *op);
 
 /* Makes a store call now; it is repeated until the store has answered.
  * @call: appends the call to scheduler.out. @answered: gets the answer. */
 void op_call(struct scheduler *s, struct op *op, op_fn *call, op_answered_fn *answered);
 
-/* Makes the present call again at the time @when. The caller must hold the operation (op->refs). */
+/* Makes the present call again at the time @when. The caller must have a reference (op->refs). */
 void op_repeat_at(struct scheduler *s, struct op *op, int64_t when);
 
 /* A new id for the EFFECT_STORE of an operation, or of @n operations that share a call. */
@@ -101,8 +101,8 @@ void op_answer(struct scheduler *s, uint64_t id, const struct store_answer *answ
 void op_tick(struct scheduler *s);
 int64_t op_next(const struct scheduler *s);
 
-/* The scheduler is about to be freed: op_drop() releases one hold, op_free() frees the operation;
- * neither calls `then`. */
+/* The scheduler is about to be freed: op_drop() releases one reference, op_free() frees the
+ * operation; neither calls `then`. */
 void op_drop(struct scheduler *s, struct op *op);
 void op_free(struct scheduler *s, struct op *op);
 /* Frees all operations in a list. */

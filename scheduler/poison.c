@@ -89,7 +89,7 @@ static void on_begun(struct scheduler *s, struct op *op, struct ops_reader *r)
         return;
     }
     if (incarnations == 0) {
-        op->refs++; /* held by the timer */
+        op->refs++; /* for the timer */
         op_repeat_at(s, op, s->now + OP_REPEAT_MS);
         return;
     }
@@ -117,7 +117,7 @@ static void next(struct scheduler *s)
     s->suspects.until = INT64_MAX; /* until it is read */
     suspect_of(op)->what = OPS_SUSPECT_BEGIN;
     op_call(s, op, ask, on_begun);
-    op_unref(s, op); /* held by poison_add() */
+    op_unref(s, op); /* the reference of poison_add() */
 }
 
 void poison_add(struct scheduler *s, struct item *item, const struct bus_delivery *d)

@@ -26,8 +26,8 @@ struct recording {
     struct pace pace;
 };
 
-/* A new operation for a record, which the caller fills in; with one hold, which the caller
- * releases by op_unref(). */
+/* A new operation for a record, which the caller fills in; with one reference, which the
+ * caller releases by op_unref(). */
 struct record_op *record_new(struct scheduler *s, struct item *item, const char *job);
 /* Makes the record a failure with this error. */
 void record_fail(struct record_op *r, enum ops_record_kind kind, const char *class,

@@ -37,14 +37,15 @@ static bool needs_definition(const struct ops_transition *transition)
 }
 
 /* Keeps the rest of an answer until there is capacity for its requests. Its delivery is not
- * acknowledged meanwhile, so the broker holds back what would follow: this is the back-pressure. */
+ * acknowledged meanwhile, so the broker does not deliver what would follow: this is the
+ * back-pressure. */
 static void stall(struct scheduler *s, struct op *op, const struct ops_reader *answer,
                   struct workflow *w)
 {
-    struct store_answer *held = or_abort(ops_answer_copy(answer));
+    struct store_answer *rest = or_abort(ops_answer_copy(answer));
 
-    free(op->definition.held);
-    op->definition.held = held;
+    free(op->definition.rest);
+    op->definition.rest = rest;
     workflow_ref(w); /* for a Migrate this field held the target definition */
     workflow_unref(op->definition.workflow);
     op->definition.workflow = w;
@@ -243,7 +244,7 @@ void transition_resume_stalled(struct scheduler *s)
     while (publish_has_capacity(s) && !list_empty(&s->stalled)) {
         struct op *op = list_entry(s->stalled.next, struct op, link);
         struct transition_op *t = transition_of(op);
-        struct ops_reader r = ops_reader(op->definition.held);
+        struct ops_reader r = ops_reader(op->definition.rest);
         struct ops_transition transition;
 
         if (ops_read_transition(&r, s->out, &transition))

@@ -19,7 +19,7 @@
 #define EXPIRE_MIN_MS 50         /* between two calls of expire in one partition */
 #define UNCONFIRMED_MAX 1000     /* publishes under way; more would name the same jobs again */
 #define COMMAND_EXPIRES_MS 60000 /* by then expire has named the job again */
-#define JOBS_PER_LOOK 100        /* in one call of expire */
+#define JOBS_PER_SCAN 100        /* in one call of expire */
 #define SWEEP_PACE_MS 20         /* between two calls of sweep in one round */
 #define FORGET_MS 10000          /* between two calls of forget */
 #define FORGET_JOBS 20           /* in one call of forget */
@@ -108,7 +108,7 @@ static void call(struct supervisor *s, uint32_t i, enum chore chore)
         s->stats.held += s->lease_factor > 0;
         tell_clock(s);
         ops_expire(s->out, p->call[chore], i, p->dry_run_position,
-                   s->config.dry_run ? 1 : JOBS_PER_LOOK, s->lease_factor, &s->clock);
+                   s->config.dry_run ? 1 : JOBS_PER_SCAN, s->lease_factor, &s->clock);
         break;
     case CHORE_SWEEP:
         ops_sweep(s->out, p->call[chore], i, p->sweep);
@@ -237,19 +237,19 @@ static void recover(struct supervisor *s, const struct ops_due *due, int64_t sto
     log_often(LOG_INFO, "recover", LOG_S("job", m.job_id), LOG_I("steps", due->n));
 }
 
-static void notify(struct supervisor *s, const struct ops_owed *owed, int64_t store_now)
+static void notify(struct supervisor *s, const struct ops_notification *n, int64_t store_now)
 {
     Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
     Drover__V1__Notify command = DROVER__V1__NOTIFY__INIT;
 
-    m.job_id = effects_text(s->out, owed->job);
+    m.job_id = effects_text(s->out, n->job);
     m.issued_at = store_now;
     m.command_case = DROVER__V1__CONTROL__COMMAND_NOTIFY;
     m.notify = &command;
-    command.seq = owed->seq;
+    command.seq = n->seq;
     publish(s, &m);
     s->stats.notifies++;
-    log_often(LOG_INFO, "notify", LOG_S("job", m.job_id), LOG_I("seq", (int64_t)owed->seq));
+    log_often(LOG_INFO, "notify", LOG_S("job", m.job_id), LOG_I("seq", (int64_t)n->seq));
 }
 
 /* Has a scheduler raise an alert: the store cannot end a corrupt job by itself, a person must. */
@@ -348,11 +348,11 @@ static void on_expired(struct supervisor *s, struct partition *p, struct ops_rea
         if (!s->config.dry_run)
             recover(s, &expired.due[i], expired.now);
     }
-    for (uint32_t i = 0; i < expired.n_owed; i++) {
-        report_line(s, "owed", effects_text(s->out, expired.owed[i].job), "notice",
-                    number(s, expired.owed[i].seq));
+    for (uint32_t i = 0; i < expired.n_notifications; i++) {
+        report_line(s, "owed", effects_text(s->out, expired.notifications[i].job), "notice",
+                    number(s, expired.notifications[i].seq));
         if (!s->config.dry_run)
-            notify(s, &expired.owed[i], expired.now);
+            notify(s, &expired.notifications[i], expired.now);
     }
     if (expired.head && expired.head - expired.now < sleep)
         sleep = expired.head - expired.now;

@@ -35,7 +35,7 @@ static int read_all(int fd, size_t max, struct buf *out)
     }
 }
 
-static int told(int r, const char *path, struct problem *problem)
+static int report(int r, const char *path, struct problem *problem)
 {
     if (r)
         problem_set(problem, path, "%s", strerror(-r));
@@ -49,12 +49,12 @@ int file_read(const char *path, size_t max, struct buf *out, struct problem *pro
 
     if (fd >= 0)
         close(fd);
-    return told(r, path, problem);
+    return report(r, path, problem);
 }
 
 int file_read_operand(const char *path, size_t max, struct buf *out, struct problem *problem)
 {
     if (strcmp(path, "-") == 0)
-        return told(read_all(STDIN_FILENO, max, out), path, problem);
+        return report(read_all(STDIN_FILENO, max, out), path, problem);
     return file_read(path, max, out, problem);
 }

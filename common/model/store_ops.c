@@ -1477,15 +1477,15 @@ static void read_due(struct ops_reader *r, struct effects *fx, struct ops_due *o
         out->steps[i] = to_u32(r, get(r));
 }
 
-static void read_owed(struct ops_reader *r, struct effects *fx, struct ops_expired *out)
+static void read_notifications(struct ops_reader *r, struct effects *fx, struct ops_expired *out)
 {
-    out->n_owed = to_count(r, get(r), AT_NOTIFICATION_VALUES);
-    out->owed = effects_alloc(fx, out->n_owed * sizeof(*out->owed));
-    for (uint32_t i = 0; i < out->n_owed; i++) {
+    out->n_notifications = to_count(r, get(r), AT_NOTIFICATION_VALUES);
+    out->notifications = effects_alloc(fx, out->n_notifications * sizeof(*out->notifications));
+    for (uint32_t i = 0; i < out->n_notifications; i++) {
         const struct bytes *values = next_values(r, AT_NOTIFICATION_VALUES);
 
-        out->owed[i].job = values[AT_NOTIFICATION_JOB_ID];
-        out->owed[i].seq = to_u64(r, values[AT_NOTIFICATION_SEQ]);
+        out->notifications[i].job = values[AT_NOTIFICATION_JOB_ID];
+        out->notifications[i].seq = to_u64(r, values[AT_NOTIFICATION_SEQ]);
     }
 }
 
@@ -1503,7 +1503,7 @@ int ops_read_expired(struct ops_reader *r, struct effects *fx, struct ops_expire
     out->due = effects_alloc(fx, out->n_due * sizeof(*out->due));
     for (uint32_t i = 0; i < out->n_due; i++)
         read_due(r, fx, &out->due[i]);
-    read_owed(r, fx, out);
+    read_notifications(r, fx, out);
     return result_of(r);
 }
 

@@ -656,7 +656,7 @@ struct ops_due {
 };
 
 /* A notification in the outbox. */
-struct ops_owed {
+struct ops_notification {
     struct bytes job;
     uint64_t seq;
 };
@@ -668,8 +668,8 @@ struct ops_expired {
     bool back;    /* the clock has stepped back: the supervisor sweeps */
     struct ops_due *due;
     uint32_t n_due;
-    struct ops_owed *owed;
-    uint32_t n_owed;
+    struct ops_notification *notifications;
+    uint32_t n_notifications;
 };
 
 int ops_read_expired(struct ops_reader *r, struct effects *fx, struct ops_expired *out);

@@ -159,10 +159,10 @@ static void trace_expire(const struct store_answer *answer, struct effects *fx, 
         trace_event("store", fn, ctx, LOG_S("call", "expire"),
                     LOG_S("job", text(due->job, job, sizeof(job))), LOG_S("due", if_any(steps)));
     }
-    for (uint32_t i = 0; i < expired.n_owed; i++)
+    for (uint32_t i = 0; i < expired.n_notifications; i++)
         trace_event("store", fn, ctx, LOG_S("call", "expire"),
-                    LOG_S("job", text(expired.owed[i].job, job, sizeof(job))),
-                    LOG_I("owed", expired.owed[i].seq));
+                    LOG_S("job", text(expired.notifications[i].job, job, sizeof(job))),
+                    LOG_I("owed", expired.notifications[i].seq));
 }
 
 /* Whether daemons make this call again and again by a timer. */

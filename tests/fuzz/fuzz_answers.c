@@ -225,8 +225,8 @@ static void read_expired(struct ops_reader *r, struct effects *fx)
         return;
     for (uint32_t i = 0; i < expired.n_due; i++)
         assert(expired.due[i].job.data && expired.due[i].n <= ITEMS_MAX);
-    for (uint32_t i = 0; i < expired.n_owed; i++)
-        assert(expired.owed[i].job.data);
+    for (uint32_t i = 0; i < expired.n_notifications; i++)
+        assert(expired.notifications[i].job.data);
 }
 
 /* The functions with short answers. */

@@ -812,8 +812,8 @@ RULES = {
         ),
         "a suspect is acknowledged before there is evidence": (
             "agent/suspect.c",
-            "    if (s->token)\n        tell(a, s);\n    else\n        let_go(a, s);\n",
-            "    if (s->token)\n        tell(a, s);\n    let_go(a, s);\n",
+            "    if (s->token)\n        publish_progress(a, s);\n    else\n        let_go(a, s);\n",
+            "    if (s->token)\n        publish_progress(a, s);\n    let_go(a, s);\n",
             f"{AGENT} test_evidence_of_a_suspect",
         ),
         "an agent that drains acknowledges a suspect without a reply": (
@@ -2198,7 +2198,7 @@ RULES = {
         ),
         "an agent that is cut off from the broker goes on": (
             "agent/run.c",
-            "run->held_until < stop ? run->held_until : stop, fire",
+            "run->lease_until < stop ? run->lease_until : stop, fire",
             "stop, fire",
             f"{AGENT} test_cut_off",
         ),
@@ -2218,7 +2218,8 @@ RULES = {
         ),
         "an agent does not report the progress of its program": (
             "agent/handler_exec.c",
-            "        run->head.progress(&run->head, run->progress.fraction, run->progress.note);\n",
+            "        run->head.progress(&run->head, run->progress_lines.fraction, "
+            "run->progress_lines.note);\n",
             "        ;\n",
             "tests/integration/test_long_work.py LongWork.test_progress_is_shown_and_renews",
         ),
@@ -3733,7 +3734,7 @@ RULES = {
     "A supervisor scans when the next job is due, asks for notifications, and sweeps all jobs": {
         "a notification in the outbox is not asked for": (
             "supervisor/supervisor.c",
-            "            notify(s, &expired.owed[i], expired.now);\n",
+            "            notify(s, &expired.notifications[i], expired.now);\n",
             "            ;\n",
         ),
         "a due job is not asked for": (

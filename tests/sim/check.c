@@ -11,7 +11,7 @@
 
 #define EVERY 32     /* a job is compared in full after so many calls that change nothing in it */
 #define CROWD 50     /* from so many jobs on that applies to small ones, too */
-#define DUE_MANY 100 /* JOBS_PER_LOOK of supervisor.c */
+#define DUE_MANY 100 /* JOBS_PER_SCAN of supervisor.c */
 #define FORGOTTEN_MANY 20     /* FORGET_JOBS */
 #define SEEN_MS 62000         /* a longer jump is noticed also by a process that was not there */
 #define CLOCK_AHEAD_MS 300000 /* how far a sender's clock may be ahead of the store's */

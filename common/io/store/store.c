@@ -40,13 +40,13 @@ enum state {
 };
 
 struct call {
-    struct list node; /* in store.calls; in store.held when answered, until replicas have it; in
-                         store.lost when its connection is lost */
+    struct list node; /* in store.calls; in store.awaiting_replicas when answered; in store.lost
+                         when its connection is lost */
     store_cb cb;      /* NULL for a WAIT */
     void *ctx;
     uint64_t deadline;           /* as uv_now() */
     const char *function;        /* a literal, for the failpoint; NULL if it is no store function */
-    struct store_answer *answer; /* of a call in store.held; owned */
+    struct store_answer *answer; /* of a call in store.awaiting_replicas; owned */
 };
 
 /* A connection. It is given up when store.link no longer points to it; it is freed when libuv has
@@ -76,12 +76,12 @@ struct store {
     enum state state;
     struct link *link; /* NULL if there is no connection */
     struct store_check check;
-    uint32_t partitions;       /* when it was last up; 0 before */
-    struct list calls;         /* sent or about to be sent, oldest first: Redis answers in order */
-    struct list held;          /* answered, but a WAIT is in progress: older than calls */
-    bool unconfirmed;          /* no WAIT was sent since the last call */
-    bool behind;               /* the last WAIT found too few replicas, which was logged */
-    store_memory_cb memory_cb; /* NULL if no store_memory() is in progress */
+    uint32_t partitions; /* when it was last up; 0 before */
+    struct list calls;   /* sent or about to be sent, oldest first: Redis answers in order */
+    struct list awaiting_replicas; /* answered, but a WAIT is in progress: older than calls */
+    bool unconfirmed;              /* no WAIT was sent since the last call */
+    bool behind;                   /* the last WAIT found too few replicas, which was logged */
+    store_memory_cb memory_cb;     /* NULL if no store_memory() is in progress */
     void *memory_ctx;
     struct list lost; /* calls to be answered STORE_UNKNOWN in the next iteration of the loop */
     uv_timer_t timer;
@@ -179,7 +179,7 @@ static void drop_link(struct store *s)
         uv_close(&s->link->handle, on_link_closed);
     s->link = NULL;
     s->unconfirmed = false;
-    move_all(&s->lost, &s->held);
+    move_all(&s->lost, &s->awaiting_replicas);
     move_all(&s->lost, &s->calls);
     if (!list_empty(&s->lost))
         iteration_start(s);
@@ -380,11 +380,11 @@ static bool calls_for_examination(const struct resp_reply *reply)
 }
 
 /* Keeps an answer until replicas have the writes of the call. */
-static void hold(struct store *s, struct call *call, const struct store_answer *answer)
+static void await_replicas(struct store *s, struct call *call, const struct store_answer *answer)
 {
     call->answer = store_answer_copy(answer);
     list_remove(&call->node);
-    list_append(&s->held, &call->node);
+    list_append(&s->awaiting_replicas, &call->node);
 }
 
 /* After the answer to a WAIT. If too few replicas have the writes, these may still be lost: the
@@ -392,7 +392,7 @@ static void hold(struct store *s, struct call *call, const struct store_answer *
 static void on_waited(struct store *s, struct call *wait, const struct resp_reply *reply)
 {
     static const struct store_answer unknown = {.result = STORE_UNKNOWN};
-    struct list held = LIST_INIT(held);
+    struct list waiting = LIST_INIT(waiting);
     int64_t replicas = 0;
 
     finish(wait, &unknown);
@@ -404,9 +404,9 @@ static void on_waited(struct store *s, struct call *wait, const struct resp_repl
         log_warn("store_replicas_behind", LOG_I("replicas", replicas),
                  LOG_I("wanted", s->config.replicas));
     s->behind = replicas < s->config.replicas;
-    move_all(&held, &s->held);
-    while (!list_empty(&held)) {
-        struct call *call = list_entry(held.next, struct call, node);
+    move_all(&waiting, &s->awaiting_replicas);
+    while (!list_empty(&waiting)) {
+        struct call *call = list_entry(waiting.next, struct call, node);
 
         finish(call, s->behind || !call->answer ? &unknown : call->answer);
     }
@@ -437,7 +437,7 @@ static void on_reply(struct store *s, const struct resp_reply *reply)
         failpoint("store", call->function, "after", reply->items, reply->n) == FAILPOINT_RETURN)
         answer = (struct store_answer){.result = STORE_UNKNOWN};
     if (call->function && s->config.replicas > 0)
-        hold(s, call, &answer);
+        await_replicas(s, call, &answer);
     else
         finish(call, &answer);
 }
@@ -709,7 +709,7 @@ static int store_init(struct store *s, uv_loop_t *loop, const struct store_confi
         return ret;
     s->loop = loop;
     list_init(&s->calls);
-    list_init(&s->held);
+    list_init(&s->awaiting_replicas);
     list_init(&s->lost);
     uv_timer_init(loop, &s->timer);
     uv_idle_init(loop, &s->iteration);

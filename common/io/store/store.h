@@ -10,8 +10,8 @@
  * carried it out, or may still do so. For that reason every store function can be repeated, and the
  * broker delivers again what was not acknowledged; store_call() itself repeats nothing.
  *
- * If the store must wait for replicas each write of calls ends with a WAIT. Answers are held until
- * that is answered; if too few replicas have the writes the answers are STORE_UNKNOWN.
+ * If the store must wait for replicas each write of calls ends with a WAIT. The callbacks run
+ * when that is answered; if too few replicas have the writes the answers are STORE_UNKNOWN.
  *
  * On each new connection the store check runs before the first call: version, role,
  * maxmemory-policy, the meta record of the namespace, the function library (which is loaded if it
