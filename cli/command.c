@@ -27,12 +27,13 @@ static const struct command COMMANDS[] = {
         .name = "run",
         .operands = "[FILE|-]",
         .summary = "Submit one job and follow it to its end",
-        .help = "Takes what `submit` takes. What happens is told on standard error: on a terminal\n"
-                "the steps are a list that is redrawn, elsewhere every change is a line. How the\n"
-                "job ended is told on standard output, and by the exit code. Interrupting it\n"
-                "leaves the job running: the same command with the same --id follows it again.\n"
-                "With -o jsonl every change is a JobEvent, with -o json the last status is\n"
-                "printed, both on standard output.\n",
+        .help =
+            "Takes what `submit` takes. What happens is printed on standard error: on a terminal\n"
+            "the steps are a list that is redrawn, elsewhere every change is a line. How the\n"
+            "job ended is printed on standard output; the exit code says it too. Interrupting it\n"
+            "leaves the job running: the same command with the same --id follows it again.\n"
+            "With -o jsonl every change is a JobEvent, with -o json the last status is\n"
+            "printed, both on standard output.\n",
         .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_SUBMIT | GROUP_DATA,
         .max_operands = 1,
     },
@@ -45,9 +46,9 @@ static const struct command COMMANDS[] = {
             "may be more, standard error says how to go on. -o jsonl prints a JobStatus a line,\n"
             "-o id is made for xargs.\n"
             "--needs attention lists what a person is to act on: jobs with a parked step, those\n"
-            "held past their deadline, those that ended as nobody asked for; until somebody acts,\n"
-            "or says `acknowledge`. With --group they are counted by error class, actor and\n"
-            "workflow.\n",
+            "held past their deadline, and those that ended in error and were not cancelled or\n"
+            "killed; until a person acts, or says `acknowledge`. With --group they are counted by\n"
+            "error class, actor and workflow.\n",
         .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_FILTER | GROUP_LIST | GROUP_STORE,
     },
     {
@@ -158,8 +159,8 @@ static const struct command COMMANDS[] = {
         .summary = "Take a job off the list of those that need attention",
         .help =
             "The job stays as it is; who has acknowledged it, and why, is in its history. It is\n"
-            "on the list again when another step is parked, or when it ends once more as\n"
-            "nobody asked for.\n",
+            "on the list again when another step is parked, or when it ends once more in\n"
+            "error and was not cancelled or killed.\n",
         .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUPS_BULK,
         .min_operands = 1,
         .max_operands = 1,

@@ -53,7 +53,7 @@ static void overview(struct buf *out)
     const struct command *c;
 
     buf_puts(out, "usage: drover COMMAND [OPTIONS]\n\n"
-                  "Drives multi-step jobs to the state somebody asked for.\n\nCommands:\n");
+                  "Drives multi-step jobs to the state that was asked for.\n\nCommands:\n");
     for (size_t n = 0; (c = command_at(n)); n++)
         buf_printf(out, "  %-19s%s\n", c->name, c->summary);
     options_help(NULL, out);

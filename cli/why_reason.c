@@ -90,14 +90,14 @@ static void put_subject(struct buf *out, const Drover__V1__StepStatus *step, con
 static void put_overdue(struct buf *out, const struct why *why)
 {
     if (why->args->from_store)
-        buf_puts(out, "; no supervisor has looked since, or nobody reads `drover.replies`");
+        buf_puts(out, "; no supervisor has checked since, or `drover.replies` has no consumer");
     else if (why->replies.consumers == 0)
-        buf_puts(out, "; nothing expires while nobody reads `drover.replies`");
+        buf_puts(out, "; nothing expires while `drover.replies` has no consumer");
     else if (why->replies.messages > 0)
         buf_printf(out, "; expiry waits for the %" PRIu32 " messages in `drover.replies`",
                    why->replies.messages);
     else
-        buf_puts(out, "; no supervisor has looked since: is one running?");
+        buf_puts(out, "; no supervisor has checked since: is one running?");
 }
 
 /* Appends a command that the user can give, for a job and perhaps one of its steps. */
@@ -184,7 +184,7 @@ static const char *say_parked(const struct why *why, const Drover__V1__StepStatu
     put_next(&w->sentence, why, step);
     put_last_error(&w->sentence, step);
     if (step->until <= 0)
-        put_advice(&w->sentence, "; until somebody says `drover retry ", why->job->job_id,
+        put_advice(&w->sentence, "; until a person says `drover retry ", why->job->job_id,
                    step->name);
     return "PARKED";
 }
@@ -292,7 +292,7 @@ const char *why_reason_job(const Drover__V1__JobStatus *job, struct buf *out)
         buf_puts(out, job->start_at < job->now ? "was to start " : "starts ");
         put_time(out, job->start_at, job->now);
         if (view_span(job->start_at, job->now) > OVERDUE_MS)
-            buf_puts(out, "; no supervisor has looked since: is one running?");
+            buf_puts(out, "; no supervisor has checked since: is one running?");
         return "PENDING";
     }
     if (*job->ending) {

@@ -201,7 +201,7 @@ static void on_submitted(struct scheduler *s, struct transition_op *t,
                "otherwise");
         break;
     case OPS_EXPIRED:
-        reject(s, op, "complete_by", "has passed: nobody is to begin this any more");
+        reject(s, op, "complete_by", "has passed: the job is not to begin any more");
         break;
     case OPS_UNKNOWN_DEFINITION:
         on_unknown_definition(s, op);

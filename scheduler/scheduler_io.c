@@ -199,7 +199,7 @@ static const struct metric table[] = {
     {"unroutable", METRIC_COUNTER, AT(machine.unroutable), "requests for which there was no queue"},
     {"recovered", METRIC_COUNTER, AT(machine.recovered), "Recover commands received"},
     {"dead_letters", METRIC_COUNTER, AT(machine.dead_letters), "messages put into drover.dead"},
-    {"alerts", METRIC_COUNTER, AT(machine.alerts), "alerts told"},
+    {"alerts", METRIC_COUNTER, AT(machine.alerts), "alerts published"},
     {"alert_command_failed", METRIC_COUNTER, AT(alerts.failed),
      "runs of scheduler.alert_command that could not begin, or ended with another status than 0"},
     {"alert_command_killed", METRIC_COUNTER, AT(alerts.killed),
@@ -245,10 +245,11 @@ static int read_access(struct scheduler_io *io, const struct config *config)
     int r = access_read(&io->access, config, NULL);
 
     if (!r && !io->access->required)
-        log_warn("identity_off",
-                 LOG_S("why",
-                       "whoever may publish to drover.submit and drover.control may ask about "
-                       "and command every job: set security.identity"));
+        log_warn(
+            "identity_off",
+            LOG_S("why",
+                  "any user that may publish to drover.submit and drover.control may ask about "
+                  "and command every job: set security.identity"));
     return r > 0 ? -EINVAL : r; /* main() has checked it */
 }
 

@@ -161,7 +161,7 @@ static const char *wrong_state(struct scheduler *s, const struct ops_refusal *re
     if (strcmp(refusal->why, "DATA_FULL") == 0)
         return "the job's input, arguments and results would exceed 64 MiB";
     if (strcmp(refusal->why, "NO_NEED") == 0)
-        return "the job needs nobody's attention";
+        return "the job does not need attention";
     if (strcmp(refusal->why, "BACK") == 0)
         return "the job is being taken back";
     if (strcmp(refusal->why, "MANY_UNKNOWN") == 0)

@@ -40,13 +40,13 @@ static void release(void *object)
 int main(int argc, char **argv)
 {
     static const struct daemon_switch switches[] = {
-        {"once", "one round over everything, told line by line, and exit", &once},
-        {"dry-run", "with --once: tell, and change nothing", &dry_run},
+        {"once", "one round over everything, printed line by line, and exit", &once},
+        {"dry-run", "with --once: print, and change nothing", &dry_run},
         {0},
     };
     static const struct daemon_role role = {
         .name = "supervisor",
-        .summary = "Finds what nobody answered in time and asks the schedulers to recover it.",
+        .summary = "Finds steps that are due, and asks the schedulers to go on with their jobs.",
         .role = CONFIG_SUPERVISOR,
         .switches = switches,
         .check = check,

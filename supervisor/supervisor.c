@@ -479,7 +479,7 @@ static void on_store_up(struct supervisor *s, uint32_t n)
 static void on_queue(struct supervisor *s, uint32_t messages, uint32_t consumers)
 {
     if (s->config.once && !s->inspected && consumers == 0)
-        report_line(s, "held", "leases:", "nobody consumes drover.replies", "");
+        report_line(s, "held", "leases:", "drover.replies has no consumer", "");
     s->inspected = true;
     s->lease_factor = consumers == 0 ? FACTOR_UNREAD : messages > 0 ? FACTOR_BACKLOG : 0;
 }

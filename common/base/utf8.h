@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * UTF-8: characters of texts that may come from anybody
+ * UTF-8: characters of texts from any source
  *
  * Well-formed is what Unicode 15, table 3-7, says, which is also RFC 3629. Used everywhere.
  */

@@ -154,7 +154,7 @@ int session_inspect(struct session *s, const char *queue, int64_t deadline,
 
 const char *session_why(const struct session *s)
 {
-    return "nobody answers";
+    return "no answer";
 }
 
 bool terminal_is(FILE *to)

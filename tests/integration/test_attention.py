@@ -185,7 +185,7 @@ class Attention(cluster.TestCase):
         self.settled("two", wire.OUTCOME_SUCCEEDED)
         self.assertEqual([], self.list_needing())
         self.assertEqual(
-            (6, "drover: refused: the job needs nobody's attention\n"),
+            (6, "drover: refused: the job does not need attention\n"),
             self.drover("acknowledge", "two")[::2],
         )
         self.run_well("retry", "one")  # it fails once more, which is new

@@ -207,7 +207,7 @@ class Supervisors(cluster.TestCase):
         c.schedulers[0].stop()
         code, lines = c.once("--once", "--dry-run")
         self.assertEqual(
-            (0, ["held leases: nobody consumes drover.replies", "torn torn"]), (code, lines[-2:])
+            (0, ["held leases: drover.replies has no consumer", "torn torn"]), (code, lines[-2:])
         )
         self.assertEqual([], [line for line in lines if line.startswith("expired")])
 

@@ -140,7 +140,7 @@ class Why(cluster.TestCase):
         self.c.client.reply(self.request("a"), error=error("bad card", wire.VERDICT_PERMANENT))
         self.assertEqual(
             "parked after 1 of 10 failures, last error BROKEN: bad card, at agent test; "
-            "until somebody says `drover retry parks a`", self.until_why("parks", "a", "PARKED"))
+            "until a person says `drover retry parks a`", self.until_why("parks", "a", "PARKED"))
         fail = wire.Policy(on_permanent=wire.RECOURSE_FAIL)
         self.submit(
             "fails", [wire.step("b", "hand", retry=fail), wire.step("c", "hand", after=["b"])]
@@ -339,7 +339,7 @@ class Why(cluster.TestCase):
         self.request("a")
         self.assertRegex(
             self.until_why("job", "a", "OVERDUE"),
-            rf"^its lease ended {CLOCK}; no supervisor has looked since: is one running\?$",
+            rf"^its lease ended {CLOCK}; no supervisor has checked since: is one running\?$",
         )
 
     def test_no_scheduler(self):

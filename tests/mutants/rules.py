@@ -4488,7 +4488,7 @@ RULES = {
             f"{BUS_CONSUME} test_stop_consuming",
         ),
     },
-    "A store call has one answer, its own; without it nobody knows the effect of the call": {
+    "A store call has one answer, its own; without it the effect of the call is unknown": {
         "an answer goes to the newest call": (
             "common/io/store/store.c",
             "    call = list_entry(s->calls.next, struct call, node);\n    s->failures = 0;",

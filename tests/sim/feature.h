@@ -2,9 +2,9 @@
 /*
  * Features: what worlds have to show, so that many worlds together have shown everything
  *
- * A simulation that never does something cannot find errors in it, and nobody notices. Each world
- * notes what has happened in it. drover-sim --features counts the worlds of each feature, and fails
- * if a feature has none.
+ * A simulation that never does something cannot find errors in it, and that goes unnoticed. Each
+ * world notes what has happened in it. drover-sim --features counts the worlds of each feature, and
+ * fails if a feature has none.
  */
 #pragma once
 

@@ -768,7 +768,7 @@ static void test_one_round_without_consumers(void **state)
     leave_work(w);
     w->no_consumer = true;
     round_of(w);
-    expect_decided(w, "held leases: nobody consumes drover.replies, " NOT_EXPIRED);
+    expect_decided(w, "held leases: drover.replies has no consumer, " NOT_EXPIRED);
     assert_int_equal(events(w, "late", "silent"), 0);
 }
 

@@ -5,7 +5,7 @@
  * Events of one moment happen in the order in which they were added, so a seed decides everything.
  * The time and kind of each event, what processes receive, publish and die of, and the calls and
  * answers of the store are mixed into a hash; two runs of a seed must end with the same hash. Lines
- * for people are made only if somebody reads them.
+ * for people are made only if they are read.
  *
  * Memory comes from an arena that is freed with the timeline: nothing in a small world is freed
  * alone.
@@ -72,7 +72,7 @@ struct timeline {
     uint64_t hash;
     uint64_t events;
     bool seen[FEATURES_];
-    FILE *trace;             /* NULL: nobody reads it */
+    FILE *trace;             /* NULL: not written */
     struct decider *decider; /* NULL: chance */
 };
 

@@ -1634,7 +1634,7 @@ static void test_stop(void **state)
     struct world *w = *state;
     struct trial t;
 
-    trial_init(w, &t); /* stopped before the loop has turned */
+    trial_init(w, &t); /* stopped before the loop has run */
     trial_start(&t);
     expect_stopped(&t);
 

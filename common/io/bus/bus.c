@@ -417,7 +417,7 @@ static const char *queue_name(const struct bus *bus, int source)
     return "";
 }
 
-/* Once the bus closes, nobody waits for deliveries any more: the broker gets them back. */
+/* Once the bus closes, deliveries are not handed over any more: the broker gets them back. */
 static void report_deliveries(struct bus *bus, struct list *deliveries)
 {
     struct list *node;
@@ -519,7 +519,7 @@ static void on_async(uv_async_t *handle)
     bus_catch_up(container_of(handle, struct bus, async));
 }
 
-/* --- life ------------------------------------------------------------------------------------- */
+/* --- start, watchdog and end ------------------------------------------------------------------ */
 
 static bool is_stuck(const struct link *link, int64_t limit_ms)
 {
@@ -587,7 +587,7 @@ void bus_close(struct bus *bus, int timeout_ms, void (*on_closed)(void *ctx))
     uv_timer_start(&bus->close_timer, on_close_timeout, (uint64_t)timeout_ms, 0);
 }
 
-/* Nobody else's: the key of pulses, and how the names of their queues begin. */
+/* Makes the key of pulses, with which the names of their queues begin. No other process has it. */
 static void name_pulses(struct bus *bus)
 {
     char token[ID_TOKEN_LEN + 1];

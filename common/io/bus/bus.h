@@ -19,8 +19,8 @@
  *  - It reconnects for ever, with capped and jittered backoff, and subscribes again.
  *  - A message that makes the broker close the channel (no such exchange, no right to it) is found
  *    out and refused (BUS_NACKED); the others are sent again.
- *  - So is one over which it closes the connection, for all others that leave by it: it is told
- *    (on_isolated), refused, and never sent again.
+ *  - So is one over which it closes the connection, for all others that leave by it: it is
+ *    reported (on_isolated), refused, and never sent again.
  *  - That a connection is up proves little: its thread may hang, the broker may have forgotten the
  *    consumers. A pulse does: it goes out where publishes go and comes in where deliveries come.
  *
@@ -118,8 +118,8 @@ int bus_new(struct bus **out, uv_loop_t *loop, const struct bus_config *config,
  * bus_publish() - send a message and learn its outcome (enum bus_outcome, in model/effect.h)
  * @id: the caller's name for it, handed to on_outcome; 0: do not report
  *
- * Never blocks and never refuses; the caller bounds what he has open. A transient message whose
- * outcome nobody asks for (Progress, step events to a client) is dropped while the broker is away
+ * Never blocks and never refuses; the caller bounds what he has open. A transient message
+ * with the id 0 (Progress, step events to a client) is dropped while the broker is away
  * or reads nothing, and not sent again on another connection. Return: 0 or -ENOMEM.
  */
 int bus_publish(struct bus *bus, const struct bus_message *m, uint64_t id);
@@ -134,8 +134,8 @@ void bus_inspect(struct bus *bus, const char *queue, bus_inspect_cb cb, void *ct
 
 /* Sends a message from the publishing connection through the broker to the consuming one; on_pulse
  * runs when it arrives. Never acknowledged, and no part of the prefetch. Nothing is sent while
- * stats.pulse is false: not up, or the broker has refused the queue or the exchange, which was told
- * (on_refused, or logged) and changes nothing else. What was refused is tried again every
+ * stats.pulse is false: not up, or the broker has refused the queue or the exchange, which was
+ * reported (on_refused, or logged) and changes nothing else. What was refused is tried again every
  * pulse_again_ms, so that it mends when rights or exchange are. Return: 0 or -ENOMEM. */
 int bus_pulse(struct bus *bus);
 

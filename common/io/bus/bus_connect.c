@@ -2,8 +2,8 @@
 /*
  * Connect: from nothing to a session with the broker
  *
- * The library could open the socket too, but then nobody could interrupt it; here a bus that closes
- * gets out at once. The one exception is a name server that does not answer.
+ * The library could open the socket too, but that call could not be interrupted; here a bus that
+ * closes gets out at once. The one exception is a name server that does not answer.
  */
 #include <errno.h>
 #include <fcntl.h>

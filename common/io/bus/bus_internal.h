@@ -13,7 +13,7 @@
  *     bus_direct.c     its messages to direct reply-to
  *     bus_consumer.c   the consuming link: deliveries, acks
  *
- * A link is driven by its own thread, or by the loop while that has it, and nobody else touches it,
+ * A link is driven by its own thread, or by the loop while that has it. No other thread touches it,
  * except for its struct link_shared and the hand-over lists of struct bus, which are under
  * bus->lock. A thread tells the loop with uv_async_send(), the loop tells a thread with an eventfd;
  * both only mean "check again".
@@ -51,7 +51,7 @@ enum link_error {
 };
 
 /* A message on its way out. It is in bus->open from bus_publish() until its outcome was reported,
- * and with @node in the list of whoever has it at the time. */
+ * and with @node in one of the other lists of messages. */
 struct outgoing {
     struct list node;
     struct list open;
@@ -119,7 +119,7 @@ struct link_shared {
 struct link;
 
 /* What distinguishes the two links. fetch() is called under bus->lock, the others are not; all by
- * whoever has the link. */
+ * the thread, or the loop, that has the link. */
 struct link_role {
     const char *name;                 /* of the thread, and behind that of the connection */
     int (*ready)(struct link *link);  /* connected, topology there: set the channel up */
@@ -149,7 +149,7 @@ struct link {
     uv_poll_t *poll;     /* the socket, while it has the link ... */
     uint64_t room_until; /* ... and until when, in ms of the loop, it is known to take something */
 
-    /* Of whoever has the link from here on. */
+    /* From here on: of the thread, or the loop, that has the link. */
     amqp_connection_state_t amqp;
     bool closing; /* as last seen */
     bool abandon;

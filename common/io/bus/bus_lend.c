@@ -158,7 +158,7 @@ void link_take(struct link *link)
     }
     link_drive(link);
     if (link->in_loop)
-        link_send(link); /* what was handed over while nobody had it */
+        link_send(link); /* what was handed over meanwhile */
 }
 
 void link_drive(struct link *link)

@@ -535,8 +535,8 @@ static void blame(struct publisher *p)
     refuse(p, m);
 }
 
-/* Of a message that may be lost nobody is to get two; one over which the broker may have closed is
- * sent again all the same, or nobody would find out. */
+/* Settles the messages that may be lost and must not arrive twice. One over which the broker may
+ * have closed is sent again all the same: that shows whether it was this one. */
 static void drop_unwanted(struct publisher *p)
 {
     list_foreach_safe(it, &p->wire) {

@@ -220,7 +220,7 @@ void config_manual(FILE *out)
     fputs(
         "drover.cfg(5)\n\n# NAME\n\ndrover.cfg - configuration of Drover\n\n# DESCRIPTION\n\n"
         "One file in the language of libconfig for all roles, given with *--config*; each takes\n"
-        "what concerns it, and checks all of it. A setting that nobody knows is an error.\n"
+        "what concerns it, and checks all of it. An unknown setting is an error.\n"
         "*drover config* prints a file with every setting explained, *--check-config* of a daemon\n"
         "the settings in force.\n\n"
         "A value comes from the last of these that gives one: the default, the file, the\n"

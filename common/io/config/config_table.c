@@ -172,8 +172,7 @@ const struct setting config_settings[] = {
      .text = "required: a job belongs to the user that has submitted it, by the property user_id"},
     {"security.replies", SETTING_WORD, CONFIG_SCHEDULER, AT(security.replies), "any",
      .words = replies,
-     .text = "by_actor: those by drover.replies, of which nobody knows whose they are, are "
-             "refused"},
+     .text = "by_actor: those by drover.replies, which do not show their actor, are refused"},
     {"security.operators", SETTING_TEXT, CONFIG_SCHEDULER, AT(security.operators), "",
      .text = "users who may ask about and command all jobs: names with a space between them"},
     {"security.supervisors", SETTING_TEXT, CONFIG_SCHEDULER, AT(security.supervisors),
