@@ -4,9 +4,10 @@
 
     checker.py DIRECTORY [--all]
 
-DIRECTORY has the evidence (see book.py). Prints each violation as "RULE JOB STEP text", at most 20
-of a rule without --all. Exits with 0 if there is none, else with 1. RULE is the number of the
-broken promise in docs/RELIABILITY.md. The checker does not use what Drover reports about itself.
+DIRECTORY has the evidence (see run_evidence.py). Prints each violation as "RULE JOB STEP text", at
+most 20 of a rule without --all. Exits with 0 if there is none, else with 1. RULE is the number of
+the broken promise in docs/RELIABILITY.md. The checker does not use what Drover reports about
+itself.
 """
 
 import collections
@@ -16,7 +17,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from book import Book, Violation
+from run_evidence import Evidence, Violation
 import fsck
 import replay
 import story
@@ -26,12 +27,12 @@ import wire
 SHOWN = 20
 
 
-def _replays(book, trace):
+def _replays(evidence, trace):
     """job -> Replay, of the jobs whose definition is known."""
-    clock_set = any(f.what == "clock set" for f in book.faults)
+    clock_set = any(f.what == "clock set" for f in evidence.faults)
     definitions, out = {}, {}
-    for job in book.jobs.values():
-        workflow = job.definition(book.workflows)
+    for job in evidence.jobs.values():
+        workflow = job.definition(evidence.workflows)
         if not workflow or not job.history:
             continue
         encoded = workflow.SerializeToString()
@@ -41,21 +42,21 @@ def _replays(book, trace):
     return out
 
 
-def _answers(book):
+def _answers(evidence):
     """I6: all answers to a command are the same, except to one that has overtaken its job."""
-    for command_id, answers in book.answers.items():
+    for command_id, answers in evidence.answers.items():
         codes = {answer.message.code for answer in answers} - {wire.ANSWER_CODE_UNKNOWN_JOB}
         if len(codes) > 1:
             job_id = answers[0].message.job_id
             yield Violation("I6", job_id, "", f"command {command_id} was answered {codes}")
 
 
-def _timing(book, replays):
+def _timing(evidence, replays):
     """How close the run came to the limits: L1 in figures, over all jobs that have ended."""
-    over = book.faults_over()
+    over = evidence.faults_over()
     settled = [(r.settlings[-1].at - over, job_id)
                for job_id, r in replays.items() if r.settlings and over]
-    moved = [(r.latest_move(over, book.world)[0], job_id) for job_id, r in replays.items()]
+    moved = [(r.latest_move(over, evidence.world)[0], job_id) for job_id, r in replays.items()]
     lines = []
     if settled:
         lines.append(
@@ -74,28 +75,28 @@ def _worst(times):
 
 
 def examine(directory):
-    """@directory: of evidence. Return: a list of book.Violation, and a text that says how late the
-    latest job was."""
-    book = Book(pathlib.Path(directory))
-    trace = story.Trace(book)
-    replays = _replays(book, trace)
-    return _judge(book, trace, replays), _timing(book, replays)
+    """@directory: of evidence. Return: a list of run_evidence.Violation, and a text that says how
+    late the latest job was."""
+    evidence = Evidence(pathlib.Path(directory))
+    trace = story.Trace(evidence)
+    replays = _replays(evidence, trace)
+    return _judge(evidence, trace, replays), _timing(evidence, replays)
 
 
 def judge(directory):
-    """@directory: of evidence. Return: a list of book.Violation."""
+    """@directory: of evidence. Return: a list of run_evidence.Violation."""
     return examine(directory)[0]
 
 
-def _judge(book, trace, replays):
+def _judge(evidence, trace, replays):
     violations = [Violation("I10", "", "", f"a run of {key}, which is no job's")
-                  for key in book.strays]
-    violations += _answers(book)
-    for job in book.jobs.values():
+                  for key in evidence.strays]
+    violations += _answers(evidence)
+    for job in evidence.jobs.values():
         if job.id in replays:
             violations += replays[job.id].violations
-        violations += story.Story(book, job, replays.get(job.id), trace).judge()
-    violations += fsck.Fsck(book, replays).judge()
+        violations += story.Story(evidence, job, replays.get(job.id), trace).judge()
+    violations += fsck.Fsck(evidence, replays).judge()
     return violations
 
 

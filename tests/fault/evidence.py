@@ -286,7 +286,7 @@ def dump(store):
 
 
 class Collector:
-    """@cluster: started, with a client that has sent nothing yet. @world: see book.World.
+    """@cluster: started, with a client that has sent nothing yet. @world: see run_evidence.World.
 
     @trace: whether the broker traces each message, which doubles its load. @alone: whether no other
     client submits jobs; otherwise their histories are copied as well.

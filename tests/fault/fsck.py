@@ -9,7 +9,7 @@ string. common/store/head.lua describes keys and fields.
 import re
 
 import wire
-from book import Violation
+from run_evidence import Violation
 from store_library import LIBRARY, schema
 
 FINISHED = ("PROCESSED", "ERROR")
@@ -25,35 +25,36 @@ def known_keys():
 
 
 class Fsck:
-    def __init__(self, book, replays):
-        self.book, self.replays = book, replays
+    def __init__(self, evidence, replays):
+        self.evidence, self.replays = evidence, replays
         self.violations = []
 
     def say(self, job, text, step="", rule="I13"):
         self.violations.append(Violation(rule, job, step, text))
 
     def judge(self):
-        if self.book.store is not None and self.book.world.durable:
+        if self.evidence.store is not None and self.evidence.world.durable:
             self._kept()
-        for name, keys in (self.book.store or {}).items():
+        for name, keys in (self.evidence.store or {}).items():
             self._partition(keys)
-            if self.book.world.lease_ms and "meta" not in keys:
+            if self.evidence.world.lease_ms and "meta" not in keys:
                 self._leader(name, keys.get("leader", "nobody 0 0"))
         return self.violations
 
     def _kept(self):
         """I1: no run is so long that a job may be forgotten, unless its world says so and the job
         has ended."""
-        there = {key for keys in self.book.store.values() for key in keys}
-        for job in self.book.jobs.values():
-            may_go = self.book.world.forgets and job.history and job.history[-1][2] == "settled"
+        there = {key for keys in self.evidence.store.values() for key in keys}
+        for job in self.evidence.jobs.values():
+            ended = job.history and job.history[-1].event == "settled"
+            may_go = self.evidence.world.forgets and ended
             if job.history and f"job:{job.id}" not in there and not may_go:
                 self.say(job.id, "is no more in the store", rule="I1")
 
     def _leader(self, partition, leader):
         """L4: a supervisor leads it, or did two leases ago."""
         who, until, _ = leader.split(" ")
-        if int(until) < self.book.world.ended_at - 2 * self.book.world.lease_ms:
+        if int(until) < self.evidence.world.ended_at - 2 * self.evidence.world.lease_ms:
             self.say("", f"no supervisor leads {partition}; the last was {who}", rule="L4")
 
     def _partition(self, keys):
@@ -115,13 +116,13 @@ class Fsck:
             if there != kept:
                 self.say(job_id, f"notification {seq} is {'' if there else 'not '}in the outbox,"
                                  f" and {'' if kept else 'not '}kept")
-            if there and self.book.world.complete:
+            if there and self.evidence.world.complete:
                 self.say(job_id, f"notification {seq} is still in the outbox", rule="I11")
         kept = [name[1:] for name in keys[f"data:{job_id}"] if re.fullmatch(r"s\d+", name)]
         for seq in sorted(set(kept) - {str(s.seq) for s in replay.settlings}):
             if f"{job_id} {seq}" not in indexes["owed"]:
                 self.say(job_id, f"alert {seq} is not in the outbox, and kept")
-            elif self.book.world.complete:
+            elif self.evidence.world.complete:
                 self.say(job_id, f"alert {seq} is still in the outbox", rule="L3")
         if int(record.get("owes", 0)) != len(kept):
             self.say(job_id, f"counts {record.get('owes')} notifications in the outbox,"

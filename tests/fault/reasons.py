@@ -49,27 +49,28 @@ class Reasons:
         # Of the last command: number and time of its entry, its name, the Controls that it may be.
         self._command = None
 
-    def entry(self, words):
-        """Checks an entry before the replay applies it. @words: of the entry, from its event on."""
-        event, text = words[0], " ".join(words)
+    def entry(self, entry):
+        """Checks an entry before the replay applies it. @entry: see run_evidence.entry_of()."""
+        event, text = entry.event, entry.what
         due, self._due = self._due, ""
         if due and text != due:
             self._fail("I12", f"{text}, not {due}")
         if event == "command":
-            self._take_command(words)
+            self._take_command(entry)
         elif event in ("parked", "given_up") or (
-            text.startswith("turned D FAILURE") and "DEADLINE" not in words
+            text.startswith("turned D FAILURE") and "DEADLINE" not in entry.about
         ):
-            self._takes_recourse(event, words, due)
-        elif " ".join(words[:3]) == "turned A TRY":
+            self._takes_recourse(entry, due)
+        elif event == "turned" and entry.about[:2] == ["A", "TRY"]:
             self._tries_again()
         elif text in DEADLINES:
             self._is_late(text)
         elif event == "ending":
-            self._require(self._last.startswith("given_up") and self._last.endswith(words[1]), "I6",
+            reason, *_ = entry.about
+            self._require(self._last.startswith("given_up") and self._last.endswith(reason), "I6",
                           f"{text}, and no step was given up")
         elif event in ("held", "turned") or event in STEERED:
-            self._is_steered(event, words)
+            self._is_steered(entry)
         self._last = text
 
     def control(self):
@@ -111,9 +112,13 @@ class Reasons:
             return f"given_up {i} {reason}"
         return f"turned D FAILURE {reason} {i}"
 
-    def _takes_recourse(self, event, words, due):
-        text = " ".join(words)
-        i, reason = (int(words[4]), words[3]) if event == "turned" else (int(words[1]), words[2])
+    def _takes_recourse(self, entry, due):
+        event, text = entry.event, entry.what
+        if event == "turned":
+            _, _, reason, number, *_ = entry.about
+        else:
+            number, reason, *_ = entry.about
+        i = int(number)
         step = self._replay.steps[i]
         terms = self._replay.terms(i, step.back)
         if step.timer_cancelled and event == "parked" and not self._last.startswith(f"failed {i} "):
@@ -152,33 +157,35 @@ class Reasons:
 
     # --- commands ---
 
-    def _take_command(self, words):
-        _, name, command_id = words[:3]
+    def _take_command(self, entry):
+        name, command_id, *_ = entry.about
         replay, wanted = self._replay, "" if command_id == "-" else command_id
-        controls = [told.message for told in replay.job.commands
-                    if told.message.command_id == wanted and command_name(told.message) == name
-                    and (replay.clock_set or told.at <= replay.at + 1)]
+        controls = [sent.message for sent in replay.job.commands
+                    if sent.message.command_id == wanted and command_name(sent.message) == name
+                    and (replay.clock_set or sent.at <= replay.at + 1)]
         self._require(controls, "I10", f"{name} {command_id}, and no client has said so")
         self._command = (replay.seq, replay.at, name, controls)
 
-    def _is_steered(self, event, words):
-        text = " ".join(words)
+    def _is_steered(self, entry):
+        event, text = entry.event, entry.what
         allowed = STEERED.get(event) or STEERED.get(text, [])
         seq, at, name, controls = self._command or (0, 0, "", [])
         replay = self._replay
         follows = seq == replay.seq - 1 or event in OF_STEPS and at == replay.at
-        meant = any(self._means(c, event, words) for c in controls)
+        meant = any(self._means(c, entry) for c in controls)
         self._require(follows and name in allowed and meant, "I10",
                       f"{text}, and no client has said so")
 
-    def _means(self, control, event, words):
+    def _means(self, control, entry):
         """Whether the command is about this step."""
-        if event in OF_STEPS:
+        if entry.event in OF_STEPS:
+            number, *_ = entry.about
             steps, edits = list(control.retry.steps), control.retry.HasField("arguments")
-            named = not steps if words[1] == "all" else self._replay.name(int(words[1])) in steps
-            return named and edits == (event == "edited")
-        if event == "resolved":
-            state = wire.STATE_ACTIVE if words[2] == "A" else wire.STATE_DISABLED
-            step = self._replay.name(int(words[1]))
+            named = not steps if number == "all" else self._replay.name(int(number)) in steps
+            return named and edits == (entry.event == "edited")
+        if entry.event == "resolved":
+            number, letter, *_ = entry.about
+            state = wire.STATE_ACTIVE if letter == "A" else wire.STATE_DISABLED
+            step = self._replay.name(int(number))
             return (control.resolve.step, control.resolve.state) == (step, state)
         return True

@@ -6,7 +6,7 @@ implementation. It stops at the first impossible entry; later ones would only re
 story.py and fsck.py compare the result with the other evidence.
 """
 
-from book import Violation
+from run_evidence import Violation
 from reasons import Reasons
 
 import wire
@@ -87,18 +87,18 @@ class Replay:
         self.reasons = Reasons(self)
         self.number = None  # the step that an entry is about
         self.whole = True  # the whole history was understood
-        for words in job.history:
-            if words[2] in CHANGES:  # to a definition that was made for this job alone
+        for entry in job.history:
+            if entry.event in CHANGES:  # to a definition that was made for this job alone
                 self.whole = False
                 break
             try:
-                self._entry(words)
+                self._entry(entry)
             except Impossible as impossible:
                 self.violations.append(impossible.args[0])
                 break
             except (IndexError, ValueError):
                 self.violations.append(
-                    Violation("I6", job.id, "", f"an entry that cannot be read: {words}")
+                    Violation("I6", job.id, "", f"an entry that cannot be read: {entry.text}")
                 )
                 break
 
@@ -162,15 +162,17 @@ class Replay:
             step = self.name(self.number) if self.number is not None else ""
             raise Impossible(Violation(rule, self.job.id, step, f"entry {self.seq}: {text}"))
 
-    def _entry(self, words):
-        number, at, event, *rest = words
+    def _entry(self, entry):
+        event, rest = entry.event, entry.about
+        if event is None:
+            raise ValueError("an incomplete entry")
         self.number = None
-        self.require(int(number) == self.seq + 1, "I13", f"the next one is {number}")
+        self.require(int(entry.seq) == self.seq + 1, "I13", f"the next one is {entry.seq}")
         due = self.due()
-        self.seq, self.at = int(number), int(at)
+        self.seq, self.at = int(entry.seq), int(entry.at)
         if due is not None and event != "command":
             self.moves.append((due, self.at))
-        self.reasons.entry([event, *rest])
+        self.reasons.entry(entry)
         handler = getattr(self, f"_on_{event}", None)
         if handler:
             handler(rest)

@@ -3,7 +3,7 @@
 
 import collections
 
-from book import Violation
+from run_evidence import Violation
 from reasons import command_name
 
 import wire
@@ -17,9 +17,9 @@ RECORDED = ("done", "undone", "failed", "deferred")  # by a reply
 class Story:
     """One job. @trace: the messages that the broker has traced, see Trace."""
 
-    def __init__(self, book, job, replay, trace):
-        self.book, self.job, self.replay, self.trace = book, job, replay, trace
-        self.world = book.world
+    def __init__(self, evidence, job, replay, trace):
+        self.evidence, self.job, self.replay, self.trace = evidence, job, replay, trace
+        self.world = evidence.world
         self.violations = []
         self.flights = {}  # (key, attempt) -> Flight
         if replay:
@@ -57,7 +57,7 @@ class Story:
             self.say("I1", "", "was accepted, and is not in the store")
         if self.job.lost and self.world.durable:
             self.say("I1", "", f"the store has forgotten {len(self.job.lost)} entries, from"
-                               f" {' '.join(self.job.lost[0])} on")
+                               f" {self.job.lost[0].text} on")
         if self.job.history and not self.job.submits:
             self.say("I10", "", "was never submitted")
         self._received()
@@ -72,11 +72,11 @@ class Story:
         created = {r.recorded_at for r in receipts if r.code == wire.RECEIPT_CODE_CREATED}
         if not created or self._may_have_forgotten():
             return
-        entry = self.job.history[0] if self.job.history else []
+        entry = self.job.history[0] if self.job.history else None
         if len(created) > 1:
             self.say("I10", "", f"was created {len(created)} times")
-        elif entry[2:3] == ["created"] and int(entry[1]) not in created:
-            self.say("I10", "", f"was created at {created.pop()} by its Receipt, and at {entry[1]}")
+        elif entry and entry.event == "created" and int(entry.at) not in created:
+            self.say("I10", "", f"was created at {created.pop()} by its Receipt, and at {entry.at}")
 
     def _may_have_forgotten(self):
         """Includes entries that were lost before they were copied."""
@@ -86,7 +86,7 @@ class Story:
         """I6: a command answered DONE is in the history, and the other way round."""
         for seen in self.job.commands:
             command_id = seen.message.command_id
-            codes = {answer.message.code for answer in self.book.answers.get(command_id, ())
+            codes = {answer.message.code for answer in self.evidence.answers.get(command_id, ())
                      if answer.message.job_id == self.job.id}
             carried_out = command_id in self.replay.commands
             changing = command_name(seen.message) in CHANGING
@@ -113,7 +113,7 @@ class Story:
                     self.say("I11", "", f"ended {settling.outcome} in turn {settling.turn}, and"
                                         f" the event says {outcome} in turn {event.turn}")
                 self._event_results(settling, event)
-        deaf = [f.at for f in self.book.faults if f.what == "client's queue lost"]
+        deaf = [f.at for f in self.evidence.faults if f.what == "client's queue lost"]
         for settling in self.replay.settlings:
             excused = any(at >= settling.at - self.world.slack_ms for at in deaf)
             if settling.seq not in by_seq and self.world.complete and not excused:
@@ -225,7 +225,7 @@ class Story:
     def _twice(self, flight, until):
         """Whether the request may have come more than once, as far as can be seen when @until
         begins."""
-        return self.book.blind(flight.at, until.at) or self.trace.copies(flight.token) > 1
+        return self.evidence.blind(flight.at, until.at) or self.trace.copies(flight.token) > 1
 
     def _order(self):
         """I5, I8: what was done and undone, in the order in which it happened."""
@@ -287,12 +287,12 @@ class Story:
                 self._promised(flight, request)
             replies = self.trace.replies.get(flight.token, [])
             if flight.end in RECORDED and not replies:
-                if not self.book.blind(flight.at, flight.ended):
+                if not self.evidence.blind(flight.at, flight.ended):
                     self.say("I3", flight.step, f"{flight.end} by {flight.token}, and no reply"
                                                 f" carried it")
             elif flight.end in RECORDED and not self.replay.clock_set:
                 early = min((since for since, _ in replies), default=0) - flight.ended
-                if early > EARLY_MS and not self.book.blind(flight.at, flight.ended):
+                if early > EARLY_MS and not self.evidence.blind(flight.at, flight.ended):
                     self.say("I3", flight.step, f"{flight.end} {early} ms before a reply carried"
                                                 f" {flight.token}")
         for token, request in self.trace.of_job(self.job.id):
@@ -338,7 +338,7 @@ class Story:
         """L2: an expired dispatch is recovered within two periods of the supervisor."""
         if not self.world.scan_ms or self.replay.clock_set:
             return
-        over = self.book.faults_over()
+        over = self.evidence.faults_over()
         for flight in self.replay.flights.values():
             late = (flight.ended or 0) - flight.till - 2 * self.world.scan_ms
             ended = flight.end in ("expired", "silent") and flight.till > over
@@ -355,7 +355,7 @@ class Story:
             self.say("L1", "", f"has not ended; in flight: {flying or 'nothing'}")
         elif self.replay.settled and within is not None:
             words = [seen.at for seen in self.job.submits + self.job.commands]
-            late = self.replay.settlings[-1].at - max([self.book.faults_over(), *words])
+            late = self.replay.settlings[-1].at - max([self.evidence.faults_over(), *words])
             if late > within:
                 self.say("L1", "", f"has ended {late} ms after all was well, not within {within}")
 
@@ -363,7 +363,7 @@ class Story:
         """L1: after the faults nothing waits longer than for its lease, its backoff, or a
         supervisor's period."""
         if not self.replay.clock_set:
-            late, at = self.replay.latest_move(self.book.faults_over(), self.world)
+            late, at = self.replay.latest_move(self.evidence.faults_over(), self.world)
             if late > self.world.late_ms:
                 self.say("L1", "",
                          f"stood still {late} ms longer than for a lease or a backoff, until {at}")
@@ -371,13 +371,13 @@ class Story:
     def _alerts(self):
         """L3: a parked step has an alert."""
         listened = self.world.listens and not any(f.what == "client's queue lost"
-                                                  for f in self.book.faults)
+                                                  for f in self.evidence.faults)
         alerts = self.trace.alerts[self.job.id] + [seen.message for seen in self.job.events]
         parked = [alert for alert in alerts
                   if alert.kind == wire.EVENT_KIND_ALERT and alert.reason == "PARKED"]
         for at, i, reason, news in self.replay.parkings:
             name = self.replay.name(i)
-            if not news or not listened and self.book.blind(at, float("inf")):
+            if not news or not listened and self.evidence.blind(at, float("inf")):
                 continue
             if not any(alert.step == name and alert.at >= at for alert in parked):
                 self.say("L3", name, f"parked for {reason}, without an alert")
@@ -386,15 +386,15 @@ class Story:
 class Trace:
     """The messages that went through the broker, by token id and by job."""
 
-    def __init__(self, book):
-        self._book = book
+    def __init__(self, evidence):
+        self._evidence = evidence
         self.requests = {}  # token -> StepRequest
         self.replies = collections.defaultdict(list)  # token -> (earliest time, StepReply)
         self.alerts = collections.defaultdict(list)  # job -> JobEvent
         self._published, self._redelivered = collections.Counter(), collections.Counter()
         self._of_job = collections.defaultdict(list)
         self._progress, self._had = collections.defaultdict(list), set()
-        for passed in book.trace:
+        for passed in evidence.trace:
             if passed.place == "drover.tasks" or passed.place.startswith("drover.task."):
                 self._take_requests(passed)
             elif wire.is_reply_exchange(passed.place) and passed.way == "publish":
@@ -430,17 +430,17 @@ class Trace:
     def had(self, flight):
         """Whether an agent may have had its request."""
         return (flight.token in self._had or bool(self.progress(flight))
-                or self._book.blind(flight.at, flight.ended))
+                or self._evidence.blind(flight.at, flight.ended))
 
     def progress(self, flight):
         """The times of its Progress; None if some may be missing in the trace."""
-        if self._book.blind(flight.at, flight.ended):
+        if self._evidence.blind(flight.at, flight.ended):
             return None
         return self._progress[flight.token]
 
     def answers(self, flight):
         """The replies that may have ended a dispatch; none if some may be missing in the trace."""
-        if self._book.blind(flight.at, flight.ended):
+        if self._evidence.blind(flight.at, flight.ended):
             return []
         return [reply for since, reply in self.replies.get(flight.token, [])
                 if since <= flight.ended + EARLY_MS]

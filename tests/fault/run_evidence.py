@@ -17,6 +17,7 @@ import json
 from google.protobuf import json_format
 
 import wire
+from store_library import schema
 
 KINDS = {
     kind.DESCRIPTOR.name: kind
@@ -69,7 +70,7 @@ class Job:
         self.id = job_id
         self.submits, self.receipts, self.events = [], [], []  # Seen
         self.commands = []  # Seen
-        self.history = []  # entries as lists of words, the number first
+        self.history = []  # entries, see entry_of()
         self.lost = []  # entries that the store has forgotten
         self.runs, self.effects = [], []
 
@@ -87,18 +88,28 @@ class Job:
             return workflows.get(submit.workflow)
         return None
 
-    def add_entry(self, words):
-        """Adds an entry. If its number existed before with another content the store went back in
+    def add_entry(self, entry):
+        """Adds an entry. If its seq existed before with another content the store went back in
         time."""
-        number = int(words[0])
-        first = int(self.history[0][0]) if self.history else number
-        at = number - first
+        seq = int(entry.seq)
+        first = int(self.history[0].seq) if self.history else seq
+        at = seq - first
         if at < len(self.history):
-            if self.history[at] == words:
+            if self.history[at] == entry:
                 return
             self.lost += self.history[at:]
             del self.history[at:]
-        self.history.append(words)
+        self.history.append(entry)
+
+
+def entry_of(text):
+    """An entry of a history, with its text. `about` has the words after the event, `what` the event
+    and these words."""
+    entry = schema.words("history_entry", text)
+    begin = len(vars(entry))
+    words = text.split(" ")
+    entry.about, entry.what, entry.text = words[begin:], " ".join(words[begin - 1:]), text
+    return entry
 
 
 def _lines(path):
@@ -109,7 +120,7 @@ def _lines(path):
                 yield line.rstrip("\n")
 
 
-class Book:
+class Evidence:
     def __init__(self, directory):
         self.jobs = {}
         self.workflows = {}  # by "name@version", and by name the newest one
@@ -124,8 +135,8 @@ class Book:
         self.store = json.loads(store.read_text()) if store.exists() else None
         self._read_client(directory)
         for line in _lines(directory / "history.log"):
-            job_id, *words = line.split(" ")
-            self.job(job_id).add_entry(words)
+            job_id, _, text = line.partition(" ")
+            self.job(job_id).add_entry(entry_of(text))
         self._read_effects(directory)
 
     def job(self, job_id):
