@@ -16,6 +16,7 @@
 #include "agent/handler.h"
 #include "base/log.h"
 #include "base/pace.h"
+#include "io/config/config_connections.h"
 #include "io/daemon/driver.h"
 #include "io/failpoint.h"
 #include "model/trace.h"
@@ -306,7 +307,7 @@ static int make_driver(struct agent_io *io, const struct config *config)
         .idle = is_idle,
         .role = on_role,
     };
-    struct bus_config bus = driver_bus_config(config, "drover-agent");
+    struct bus_config bus = config_bus(config, "drover-agent");
 
     /* The broker sends about as many requests as the agent has slots: the others wait in the queue,
      * where any agent can take them. The broker counts them for each queue, so each actor gets an

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/pace.h"
+#include "io/config/config_connections.h"
 #include "io/config/workflow_file.h"
 #include "scheduler/access_config.h"
 #include "scheduler/alert_io.h"
@@ -282,8 +283,8 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
                      const struct rng *seed)
 {
     struct scheduler_io *io = calloc(1, sizeof(*io));
-    struct bus_config bus = driver_bus_config(config, "drover-scheduler");
-    struct store_config store = driver_store_config(config);
+    struct bus_config bus = config_bus(config, "drover-scheduler");
+    struct store_config store = config_store(config);
     int r;
 
     if (!io)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "io/config/config_connections.h"
 #include "io/daemon/daemon.h"
 
 #define QUEUE_INSPECT_MS 1000 /* between two inspections of drover.replies */
@@ -195,8 +196,8 @@ int supervisor_io_new(struct supervisor_io **out, uv_loop_t *loop, const struct 
                       const struct rng *seed, bool once, bool dry_run)
 {
     struct supervisor_io *io = calloc(1, sizeof(*io));
-    struct bus_config bus = driver_bus_config(config, "drover-supervisor");
-    const struct store_config store = driver_store_config(config);
+    struct bus_config bus = config_bus(config, "drover-supervisor");
+    const struct store_config store = config_store(config);
     const struct supervisor_config settings = {.name = config->name,
                                                .period_ms = config->supervisor.period_ms,
                                                .lease_ms = config->supervisor.lease_ms,

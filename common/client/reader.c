@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "client/session.h"
-#include "io/daemon/driver.h"
+#include "io/config/config_connections.h"
 #include "io/store/store.h"
 #include "model/history.h"
 #include "model/listing.h"
@@ -319,7 +319,7 @@ const char *reader_why(const struct reader *r)
 static int store_start(struct reader *r)
 {
     static const struct store_callbacks callbacks = {.on_refused = on_refused};
-    struct store_config config = driver_store_config(r->config);
+    struct store_config config = config_store(r->config);
 
     config.read_only = true;
     return store_new(&r->store, &r->loop, &config, &callbacks, r);

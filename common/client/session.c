@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "client/reader.h"
-#include "io/daemon/driver.h"
+#include "io/config/config_connections.h"
 
 #define NOT_FOUND "404 NOT_FOUND"
 #define CONNECT_MS 10000     /* to connect the first time: a person waits */
@@ -367,7 +367,7 @@ static int bus_start(struct session *s, const char *name)
         .on_delivery = on_delivery,
         .on_outcome = on_outcome,
     };
-    struct bus_config config = driver_bus_config(s->config, name);
+    struct bus_config config = config_bus(s->config, name);
 
     config.declare = false;
     config.identify = true;

@@ -5,11 +5,11 @@
     layering.py [ROOT]
 
 Base uses libc, libmd and uthash. The model adds base, jansson and protobuf-c, and is pure: no file
-descriptor, clock or log. Io may use any library. The client library adds io. In a role's folder,
-the machine is as pure as the model, but may log; *_io.c, main.c, handler_*.c and files used only
-by these drive it, and may use everything but another role and the client library. The command line
-has no machine, and is the only role that may use the client library. Indirect includes need no
-check: every header in between is checked by its own layer.
+descriptor, clock or log. Io may use any library. The client library adds io, but not io/daemon. In
+a role's folder, the machine is as pure as the model, but may log; *_io.c, main.c, handler_*.c and
+files used only by these drive it, and may use everything but another role and the client library.
+The command line has no machine, is the only role that may use the client library, and does not use
+io/daemon. Indirect includes need no check: every header in between is checked by its own layer.
 """
 
 import os
@@ -44,6 +44,7 @@ BASE_BARRED = {
     "model": ("common/base/clock.h", "common/base/log.h"),
     "machine": ("common/base/clock.h",),
 }
+DAEMON = "common/io/daemon/"
 WIRE = re.compile(r"drover/v1/\w+\.pb-c\.h")
 
 # A comment or a literal, whichever begins first: a "/*" in a string opens no comment.
@@ -113,6 +114,8 @@ def inside_allowed(layer, role, path):
     if other == "client":
         return layer == "client" or role == "cli"
     if other == "io":
+        if path.startswith(DAEMON):
+            return layer in ("io", "driver") and role != "cli"
         return layer in ("io", "client", "driver")
     if other == "model":
         return layer != "base"

@@ -72,6 +72,8 @@ class Layering(unittest.TestCase):
         self.allows("common/client/x.c", "<uv.h>", "<time.h>", '"base/clock.h"', '"model/wire.h"')
         self.allows("common/client/x.c", '"io/bus/bus.h"', '"client/y.h"', '"generated.h"')
         self.refuses("common/client/x.c", '"cli/cli.h"', '"agent/agent.h"', '"../../cli/cli.h"')
+        for path in ("common/client/x.c", "cli/main.c"):
+            self.refuses(path, '"io/daemon/driver.h"')
         self.allows("cli/main.c", '"client/y.h"')
         for path in ("agent/main.c", "scheduler/scheduler_io.c", "scheduler/scheduler.c"):
             self.refuses(path, '"client/y.h"', '"../common/client/y.h"')
@@ -89,6 +91,8 @@ class Layering(unittest.TestCase):
             role = path.split("/")[0]
             self.allows(path, "<uv.h>", "<time.h>", '"base/clock.h"', '"io/bus/bus.h"')
             self.allows(path, f'"{role}/own_io.h"', '"model/wire.h"', '"generated.h"')
+            if role != "cli":
+                self.allows(path, '"io/daemon/driver.h"')
             self.refuses(path, '"scheduler/scheduler.h"', '"../supervisor/supervisor_io.h"')
 
     def test_quotes_find_what_lies_near(self):

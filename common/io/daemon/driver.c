@@ -19,7 +19,6 @@
 #include "io/daemon/health.h"
 #include "io/daemon/vitals.h"
 #include "model/trace.h"
-#include "model/wire.h"
 
 #define FLUSH_MS 2000 /* for messages that the bus still holds when the machine is idle */
 #define TRIM_MS 60000 /* between two calls of malloc_trim() */
@@ -479,45 +478,6 @@ static void on_trim(uv_timer_t *timer)
 }
 
 /* ---- configuration ---- */
-
-struct bus_config driver_bus_config(const struct config *config, const char *service)
-{
-    return (struct bus_config){
-        .host = config->rabbitmq.host,
-        .port = (int)config->rabbitmq.port,
-        .vhost = config->rabbitmq.vhost,
-        .user = config->rabbitmq.user,
-        .password = config->rabbitmq.password,
-        .name = service,
-        .heartbeat_s = (int)(config->rabbitmq.heartbeat_ms / 1000),
-        .declare = config->rabbitmq.declare,
-        .quorum = config->rabbitmq.queue_type == CONFIG_QUORUM,
-        .max_message_bytes = WIRE_MESSAGE_MAX,
-        .prefetch = (uint16_t)config->rabbitmq.prefetch,
-    };
-}
-
-static const char *or_null(const char *text)
-{
-    return *text ? text : NULL;
-}
-
-struct store_config driver_store_config(const struct config *config)
-{
-    return (struct store_config){
-        .host = config->redis.host,
-        .socket_path = or_null(config->redis.socket),
-        .port = (int)config->redis.port,
-        .user = or_null(config->redis.user),
-        .password = or_null(config->redis.password),
-        .database = (int)config->redis.database,
-        .prefix = config->redis.prefix,
-        .partitions = (uint32_t)config->redis.partitions,
-        .strict = config->redis.durability == CONFIG_STRICT,
-        .replicas = (unsigned)config->redis.replicas,
-        .call_timeout_ms = (int)config->redis.call_timeout_ms,
-    };
-}
 
 struct driver_health driver_health_config(const struct config *config)
 {

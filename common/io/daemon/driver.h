@@ -15,8 +15,7 @@
  * process with status 1 (io/daemon/vitals.h). If health.listen is set it serves health and metrics
  * over HTTP (io/daemon/health.h).
  *
- * Called by *_io.c of scheduler, agent and supervisor, and by the command line for the
- * configuration of bus and store.
+ * Called by *_io.c of scheduler, agent and supervisor.
  */
 #pragma once
 
@@ -74,10 +73,7 @@ struct driver_config {
     const void *(*figures)(void *context); /* the struct of figures for metrics, as of now */
 };
 
-/* Make the configuration of bus, store and health; its texts point into @config. The role adds the
- * queues that it consumes. @service: name of the connection, which the broker shows. */
-struct bus_config driver_bus_config(const struct config *config, const char *service);
-struct store_config driver_store_config(const struct config *config);
+/* Makes the configuration of health; its text points into @config. */
 struct driver_health driver_health_config(const struct config *config);
 
 /* @config: not kept, but what it points to is.
