@@ -20,6 +20,7 @@
 #include "model/listing.h"
 #include "model/status.h"
 #include "model/store_ops.h"
+#include "model/store_schema.h"
 #include "model/trace.h"
 #include "model/wire.h"
 
@@ -112,9 +113,9 @@ static int begin_at(const char *after, struct buf *place)
         return r;
     listing_call(l, &fx, 1, 0);
     args = fx.items[0].store.args;
-    buf_append(place, args[1].data, args[1].len);
+    buf_append(place, args[AT_INSPECT_JOBS_BEFORE].data, args[AT_INSPECT_JOBS_BEFORE].len);
     buf_putc(place, '.');
-    buf_append(place, args[2].data, args[2].len);
+    buf_append(place, args[AT_INSPECT_JOBS_BEFORE_ID].data, args[AT_INSPECT_JOBS_BEFORE_ID].len);
     effects_deinit(&fx);
     return 0;
 }

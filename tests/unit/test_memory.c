@@ -594,6 +594,7 @@ static int do_calls(const void *input, struct result *out)
     struct ops_submit_args submit = {.job = "j", .digest = "", .definition = "", .workflow = "w"};
     struct effects fx = {0};
     struct buf index = {0};
+    struct bytes job_id;
 
     ops_label(&index, "a", "b");
     submit.nonce = submit.scheduler = submit.reply_to = submit.correlation = "";
@@ -602,7 +603,8 @@ static int do_calls(const void *input, struct result *out)
     ops_submit(&fx, 1, 0, &submit);
     ops_record(&fx, 2, 0, "s", records, 1);
     ops_define(&fx, 3, 0, input, 0, true);
-    keep(out, fx.items[0].store.args[0].data, fx.items[0].store.args[0].len);
+    job_id = fx.items[0].store.args[AT_SUBMIT_JOB_ID];
+    keep(out, job_id.data, job_id.len);
     buf_deinit(&index);
     effects_deinit(&fx);
     return 0;
