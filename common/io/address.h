@@ -2,7 +2,7 @@
 /*
  * Addresses: HOST:PORT or [IPV6]:PORT, as written in the setting health.listen
  *
- * Called by io/config, io/daemon and io/health.
+ * Called by io/config, io/daemon/daemon and io/daemon/health.
  */
 #pragma once
 

@@ -3,7 +3,7 @@
  * Reflection: reads the fields of a message of any type by its descriptor
  *
  * Only this file knows the memory layout that protobuf-c documents for its descriptors. Called by
- * the other files of model and by io/workflow_file.
+ * the other files of model and by io/config/workflow_file.
  */
 #pragma once
 

@@ -72,7 +72,7 @@ void pair_die(struct pair *w, enum peer peer);
 /* Lets time pass, with the ticks that are due. */
 void pair_pass(struct pair *w, int64_t ms);
 
-/* Delivers a message; pair_redeliver(): with the redelivered flag. */
+/* Delivers a message; pair_deliver_again(): with the redelivered flag. */
 void pair_deliver(struct pair *w, enum peer peer, enum scheduler_source source, struct bytes body);
 void pair_deliver_again(struct pair *w, enum peer peer, enum scheduler_source source,
                         struct bytes body);

@@ -5,7 +5,7 @@
  * A client that can reach health.listen can use up all connections there. So --healthcheck asks by
  * an abstract Unix socket, which is named after host and port of health.listen. The loop answers
  * each connection of a process of the same user, or of root, with one line, and closes all others.
- * Called by io/health.
+ * Called by io/daemon/health.
  */
 #pragma once
 

@@ -2,7 +2,8 @@
 /*
  * Vitals: what a process knows of its own health
  *
- * Pure: the driver supplies figures and time, and gets texts and verdicts. Called by io/driver.
+ * Pure: the driver supplies figures and time, and gets texts and verdicts. Called by
+ * io/daemon/driver.
  *
  * A pulse is a message that a daemon sends to itself through the broker or, if the role consumes
  * nothing, a question to the broker. The driver sends one in each period. Periods without an answer
