@@ -18,6 +18,9 @@ struct recent {
     size_t next;
 };
 
+/* Return: the digest that is kept of a text. */
 uint64_t recent_digest(struct bytes b);
+/* Adds the digest of a text; the oldest one goes. */
 void recent_add(struct recent *r, struct bytes b);
+/* Return: whether the digest is among the last RECENT_MAX; another text may have the same one. */
 bool recent_has(const struct recent *r, struct bytes b);

@@ -23,8 +23,12 @@ struct slot {
     bool hidden; /* its delivery is counted for another run */
 };
 
+/* Whether fewer runs have a slot than agent.concurrency allows. */
 bool slots_any_free(const struct agent *a);
+/* Gives @run a slot, and notes whether the broker's prefetch counts its delivery. The caller has
+ * checked slots_any_free(). */
 void slots_take(struct agent *a, struct run *run);
+/* Takes the slot from @run. */
 void slots_leave(struct agent *a, struct run *run);
 /* Its delivery may have been acknowledged. */
 void slots_recount(struct agent *a, struct run *run);

@@ -61,6 +61,7 @@ struct alerts {
     int64_t isolated_at;        /* time of the last alert ISOLATED; 0: never */
 };
 
+/* The alert whose first member @op is. */
 struct alert_op *alert_of(struct op *op);
 /* An op_free_fn, for kinds that have a struct alert_op as their first member. */
 void alert_free(struct op *op);

@@ -47,6 +47,7 @@ int alert_io_new(struct alert_io **out, uv_loop_t *loop, const char *command, in
  * JobEvent in JSON. Both are copied. */
 void alert_io_run(struct alert_io *a, const char *about, const char *event);
 
+/* Return: the counters, which @a owns; they go on counting. */
 const struct alert_io_stats *alert_io_stats(const struct alert_io *a);
 
 /**

@@ -33,4 +33,5 @@ void definition_load(struct scheduler *s, struct op *op, const struct ops_reader
 /* Stores the operation's own definition piece by piece, then calls @then (NULL: nothing). */
 void definition_store(struct scheduler *s, struct op *op, op_fn *then);
 
+/* Empties the cache. Operations may still have references to what was in it. */
 void definition_free_all(struct scheduler *s);

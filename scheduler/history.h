@@ -6,4 +6,6 @@
 
 #include "scheduler/item.h"
 
+/* Answers the History in item->message. The operation takes a reference to @item; the caller keeps
+ * its own. */
 void history(struct scheduler *s, struct item *item);

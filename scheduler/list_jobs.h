@@ -6,4 +6,6 @@
 
 #include "scheduler/item.h"
 
+/* Answers the ListJobs in item->message. The operation takes a reference to @item; the caller keeps
+ * its own. */
 void list_jobs(struct scheduler *s, struct item *item);

@@ -6,4 +6,6 @@
 
 #include "scheduler/item.h"
 
+/* Answers the ListWorkflows in item->message. The operation takes a reference to @item; the caller
+ * keeps its own. */
 void list_workflows(struct scheduler *s, struct item *item);

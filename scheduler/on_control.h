@@ -6,4 +6,6 @@
 
 #include "scheduler/item.h"
 
+/* Begins what item->message asks for. Its operations take references to @item; the caller keeps its
+ * own. */
 void on_control(struct scheduler *s, struct item *item);

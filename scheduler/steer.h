@@ -24,4 +24,6 @@ static inline struct steer_op *steer_of(struct op *op)
     return container_of(op, struct steer_op, transition.op);
 }
 
+/* Carries out the command in item->message. The operation takes a reference to @item; the caller
+ * keeps its own. */
 void steer(struct scheduler *s, struct item *item);

@@ -21,6 +21,7 @@ struct transition_op {
     bool rechecked;         /* the store was asked whether its requests are still wanted */
 };
 
+/* The operation with a transition whose first member @op is. */
 struct transition_op *transition_of(struct op *op);
 
 /* Reads the answer of such a call, loads the definition first if it is needed, then calls @apply,
