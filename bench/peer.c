@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Peer: one blocking connection to the broker, by frames
+ *
+ * See bench/peer.h. Called by the programs of bench: core, foreign, limit and load.
+ */
 #include "peer.h"
 
 #include <stdio.h>

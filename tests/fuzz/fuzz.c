@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Fuzz targets: functions that take an input apart
+ *
+ * See fuzz.h. Called by the fuzz targets and replay_main.c.
+ */
 #include <assert.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * The environment of a test of the bus: vhost, observed buses, and requests to the broker
+ *
+ * See bus_world.h. Called by the tests test_bus_*.c.
+ */
 #include "bus_world.h"
 
 #include <netinet/in.h>

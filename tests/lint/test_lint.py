@@ -16,6 +16,7 @@ import circles
 import columns
 import layering
 import spdx
+import titles
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "common" / "store"))
 
@@ -171,6 +172,24 @@ class Columns(unittest.TestCase):
         line = "/" * (columns.MOST + 1)
         said = ["cli/x.c:2: 101 columns"]
         self.assertEqual(run(columns, {"cli/x.c": f"\n{line}\n"}), (1, said))
+
+
+class Titles(unittest.TestCase):
+    def test_titled(self):
+        text = f"// {LICENCE}\n/*\n * Slots: how many runs work at a time\n */\n"
+        self.assertEqual(run(titles, {"agent/x.c": text, "tests/a/x.h": text}), (0, []))
+
+    def test_untitled(self):
+        for text in (
+            f"// {LICENCE}\n#include <stdio.h>\n",
+            f"// {LICENCE}\n\n/*\n * Slots\n */\n",
+            f"// {LICENCE}\n/* Slots */\n",
+            f"// {LICENCE}\n/*\n *\n * Slots\n */\n",
+            "/*\n * Slots\n */\n",
+        ):
+            with self.subTest(text=text):
+                said = ["agent/x.c:2: must open with a comment that has a title"]
+                self.assertEqual(run(titles, {"agent/x.c": text}), (1, said))
 
 
 class Circles(unittest.TestCase):

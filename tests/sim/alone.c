@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Alone: one scheduler over the simulated store, whose messages and answers a test gives
+ *
+ * See alone.h. Called by test_dispatch, test_intake, test_limits_*, test_notifications,
+ * test_questions and test_watch.
+ */
 #include "alone.h"
 
 #include <fcntl.h>

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * The simulator's bus: queues, deliveries and links
+ *
+ * See bus.h, and bus_internal.h for the other parts. Called by the world and the checker.
+ */
 #include <assert.h>
 #include <string.h>
 

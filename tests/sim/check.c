@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Checker: store calls, and what must be true when a world is at rest
+ *
+ * See check.h, and check_model.h for the other parts. Called by the parts of the world.
+ */
 #include "check_model.h"
 
 #include <inttypes.h>

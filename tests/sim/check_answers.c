@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Checks answers to History and ListJobs
+ *
+ * An answer is compared with the store's history and with the model of the jobs. Called by asks.c;
+ * see check_model.h.
+ */
 #include "check_model.h"
 
 #include <inttypes.h>

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Checks messages: what processes publish, what the broker drops, and what clients receive
+ *
+ * It also checks when a message counts as poison. Called by check.c and the parts of the world; see
+ * check_model.h.
+ */
 #include "check_model.h"
 
 #include <inttypes.h>

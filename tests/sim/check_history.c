@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Moves the model of a job along its history, and checks that each entry is an allowed move
+ *
+ * Called by check.c; see check_model.h.
+ */
 #include "check_model.h"
 
 #include <inttypes.h>

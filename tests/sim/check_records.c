@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Compares the records and indexes of a job with the checker's model
+ *
+ * Called by check.c; see check_model.h.
+ */
 #include "check_model.h"
 
 #include <inttypes.h>

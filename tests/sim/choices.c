@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Choices: records the outcomes of chance by name, or follows recorded ones
+ *
+ * See choices.h. Called by main.c, minimise.c and test_minimise.c.
+ */
 #include "choices.h"
 
 #include <inttypes.h>

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Clients: submit jobs, command them, and receive what is published to them
+ *
+ * Called by the other parts of the world; see parts.h.
+ */
 #include "parts.h"
 
 #include <string.h>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Hashes of the parts of a world: FNV-1a over bytes, a mixer over numbers. */
+/*
+ * Digests: hashes of the parts of a world; FNV-1a over bytes, a mixer over numbers
+ */
 #pragma once
 
 #include <stdint.h>

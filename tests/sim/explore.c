@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Explorer: forks a process for each way that a world can take
+ *
+ * See explore.h. Called by explore_main.c.
+ */
 #include "explore.h"
 
 #include <assert.h>

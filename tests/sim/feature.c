@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Features: their names, and the cells of docs/FAULTS.md that worlds must show
+ *
+ * See feature.h. Called by main.c.
+ */
 #include "feature.h"
 
 #include <stdbool.h>

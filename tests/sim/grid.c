@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Grid: finds the boundary at which a fault strikes
+ *
+ * See grid.h. Called by the bus, the checker and the parts of the world.
+ */
 #include "grid.h"
 
 #include <string.h>

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Ledger: reads and writes the file of seeds that have run
+ *
+ * See ledger.h. Called by main.c.
+ */
 #include "ledger.h"
 
 #include <errno.h>

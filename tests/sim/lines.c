@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Lines: notes the lines of the store functions that run, in a file that programs share
+ *
+ * See lines.h. Called by store.c and lines_main.c.
+ */
 #include "lines.h"
 
 #include <fcntl.h>

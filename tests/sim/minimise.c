@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Minimiser: takes choices back as long as the violation stays the same
+ *
+ * See minimise.h. Called by main.c and test_minimise.c.
+ */
 #include "minimise.h"
 
 #include <ctype.h>

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Pair: two schedulers over one simulated store, steered by hand
+ *
+ * See pair.h. Called by test_rollback.c and test_scheduler.c.
+ */
 #include "pair.h"
 
 #include <setjmp.h>

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Plan: draws the processes, jobs and faults of a world from its seed
+ *
+ * See plan.h. Called by main.c, explore_main.c, world.c, story.c and tests.
+ */
 #include "plan.h"
 
 #include "model/wire.h"

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Processes: start, die and perform the effects of their machines
+ *
+ * Called by the other parts of the world; see parts.h.
+ */
 #include "model/wire.h"
 #include "parts.h"
 

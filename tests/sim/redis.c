@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * A small Redis in memory: the commands that the store functions use
+ *
+ * See redis.h. Called by store.c.
+ */
 #include "redis.h"
 
 #include <ctype.h>

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Replay: keeps all calls of a store, and makes those up to a moment again
+ *
+ * See replay.h. Called by calls.c, world.c, pair.c and test_rollback.c.
+ */
 #include "replay.h"
 
 #include <stdlib.h>

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Roles: connect the machines of scheduler, agent and supervisor to a process
+ *
+ * Called by the other parts of the world; see parts.h.
+ */
 #include "parts.h"
 
 #include <stdlib.h>

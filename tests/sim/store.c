@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * The simulator's store: runs the store functions in an embedded Lua
+ *
+ * See store.h. Called by the world, the checker, and tests that steer schedulers by hand.
+ */
 #include "store.h"
 
 #include <assert.h>

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Stories: makes small workflows, and a plain world around one job
+ *
+ * See story.h. Called by test_failures.c and test_narrative.c.
+ */
 #include "story.h"
 
 Drover__V1__Workflow *story_chain(struct timeline *t)

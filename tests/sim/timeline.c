@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Timeline: virtual time, the queue of events, chance, and the hash of a world
+ *
+ * See timeline.h. Called by all parts of the simulator.
+ */
 #include "timeline.h"
 
 #include <inttypes.h>

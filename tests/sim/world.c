@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * World: begins and ends the processes of a world, and runs it until all is at rest
+ *
+ * See world.h. Called by main.c, explore_main.c and tests.
+ */
 #include "world.h"
 
 #include <inttypes.h>

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Tests of memory: allocation functions that fail and count
+ *
+ * See memory.h. Called by tests that let allocations fail.
+ */
 #include "memory.h"
 
 #include <malloc.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Traces: the lines for events, effects, and calls of the store, without the data of jobs
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

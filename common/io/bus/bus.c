@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Bus, the loop's side: hands over to the links once in each iteration, and calls back
+ *
+ * See io/bus/bus.h. The links of bus_internal.h report to the loop through this file.
  */
 #include <assert.h>
 #include <errno.h>

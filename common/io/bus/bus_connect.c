@@ -4,6 +4,8 @@
  *
  * The library could open the socket too, but that call could not be interrupted; here a bus that
  * closes gets out at once. The one exception is a name server that does not answer.
+ *
+ * Called by bus_link.c.
  */
 #include <errno.h>
 #include <fcntl.h>

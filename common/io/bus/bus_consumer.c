@@ -8,6 +8,8 @@
  *
  * Pulses come over the same channel, so that they show that it works. They are consumed without
  * acks, but their delivery tags count, so these tags are TAG_ACKED from the start.
+ *
+ * bus_link.c and bus_lend.c call it by consumer_role.
  */
 #include <assert.h>
 #include <errno.h>

@@ -9,6 +9,8 @@
  * message before, the publisher also refuses every message to that node. So a client costs the
  * publisher two connections in ten minutes, however many addresses it invents; and a client that
  * invents a process of a node which is there does not keep other clients from that node.
+ *
+ * Called by bus_publisher.c.
  */
 #include <stdlib.h>
 #include <string.h>

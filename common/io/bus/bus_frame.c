@@ -4,6 +4,8 @@
  *
  * The library's own assembly blocks on half a message and drops what else arrives, so this does it:
  * everything is copied out of the frames at once, into one allocation a message.
+ *
+ * Called by bus_link.c; bus_delivery_free() by all that get deliveries.
  */
 #include <stdlib.h>
 

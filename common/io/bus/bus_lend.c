@@ -10,6 +10,8 @@
  *
  * The library itself sends a heartbeat now and then while it reads, and the answer to a close. It
  * would wait for room; so a link is lent, and kept, only as long as its socket has some.
+ *
+ * Called by bus_link.c on the thread, and by bus.c on the loop.
  */
 #include <assert.h>
 #include <errno.h>

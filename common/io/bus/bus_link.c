@@ -5,6 +5,8 @@
  * The thread connects, has its role set the channel up, and then goes round: read every frame that
  * is there, take what the loop handed over, send, hand over what came, lend the link to the loop,
  * or wait. When anything fails it drops the connection and begins anew after a pause.
+ *
+ * bus.c starts, wakes and closes it; the other files of the bus report errors to it.
  */
 #include <assert.h>
 #include <errno.h>

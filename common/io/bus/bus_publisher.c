@@ -21,6 +21,8 @@
  * An alarm at the broker is announced only to a connection that publishes, and from then on the
  * broker reads nothing. The first message of a connection is therefore sent alone: in a lasting
  * alarm a reconnect costs one message in the broker's inbound buffer, not a window full.
+ *
+ * bus_link.c and bus_lend.c call it by publisher_role.
  */
 #include <assert.h>
 #include <linux/sockios.h>

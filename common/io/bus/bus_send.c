@@ -8,6 +8,8 @@
  * the middle of a frame, because only whole ones are gathered, and all of it is written before
  * anything else can be done with the socket. The loop, which must not wait, leaves the link with
  * what the socket does not take to the thread.
+ *
+ * Called by bus_link.c, bus_publisher.c and bus_consumer.c.
  */
 #include <errno.h>
 #include <poll.h>

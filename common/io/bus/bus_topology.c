@@ -4,6 +4,8 @@
  *
  * Declaring is for development and for the operator's tool: in production the daemons have no
  * right to it and only check.
+ *
+ * Called by bus_link.c for all of it, by bus_publisher.c and bus_consumer.c for single queues.
  */
 #include <stdio.h>
 
