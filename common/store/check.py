@@ -74,10 +74,12 @@ def of_parts(texts):
 
 
 def complaints(texts):
-    """Yields (part, what is wrong). texts: part -> text; the head comes first."""
+    """Yields (part, or part:line, what is wrong). texts: part -> text; the head comes first."""
     for part, text in texts.items():
         for check in (of_functions, of_commands, of_loops):
             yield from ((part, wrong) for wrong in check(text))
+        for line, name in generate.unknown_letters(text):
+            yield f"{part}:{line}", f"schema.txt has no letter {name}"
     yield from of_parts(texts)
     defined = {name for text in texts.values() for _, name, _ in FUNCTION.findall(text)}
     missing = [name for name in BY_WORD if name not in defined]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generates code from schema.txt: for C, the places of the values; for the library, the part in Lua
-that hands the store functions their arguments, and the heads of loops over repeated arguments."""
+"""Generates code from schema.txt: for C, the places of the values, and the letters; for the
+library, the part in Lua that hands the store functions their arguments, the heads of loops over
+repeated arguments, and the letters in place of their names."""
 
 import re
 
@@ -9,6 +10,19 @@ import schema
 MADE = "Generated from common/store/schema.txt by generate.py"
 SET_UP = "  if not call then\n    set_up()\n  end\n"
 LOOP = re.compile(r"(?<=  )for _, ([\w, ]+) in each\.(\w+)\(list, first\) do$", re.MULTILINE)
+LETTER = re.compile(
+    r"--.*|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\""  # is passed over
+    rf"|(?<![\w.:])({'|'.join(schema.alphabets)})\.(\w+)"
+)
+
+
+def enum(alphabet):
+    """Returns the letters of a value as an enum in C."""
+    yield f"enum {alphabet.name} {{ /* {alphabet.values} */"
+    for one in alphabet.letters:
+        comment = f" /* {one.meaning} */" if one.meaning else ""
+        yield f"    {alphabet.prefix}_{one.name} = '{one.letter or ' '}',{comment}"
+    yield "};\n"
 
 
 def header():
@@ -16,7 +30,7 @@ def header():
     out = [
         f"""// SPDX-License-Identifier: Apache-2.0
 /*
- * {MADE}: which value stands where
+ * {MADE}: which value stands where, and letters
  *
  * AT_<function>_<argument>, AT_<list>_<value> and AT_<value>_<word>. AT_…_VALUES is the number of
  * values before the first whose place is not always the same.
@@ -32,6 +46,8 @@ def header():
         known.update(lines)
         places = [f"    {line} = {place}," for line, (_, place) in zip(lines, places)]
         out += ["enum {", *places, "};", ""]
+    for alphabet in schema.alphabets.values():
+        out += enum(alphabet)
     return "\n".join(out)
 
 
@@ -61,6 +77,28 @@ def loop(match):
         fields = [f"{field} = {value}" for field, value in zip(names, values)]
         values = ["{" + ", ".join(fields) + "}"]
     return f"for k = first, #list, {len(names)} do local {variables} = {', '.join(values)}"
+
+
+def letter_of(match):
+    """Returns the letter that a name in Lua stands for, as a text in Lua; None if there is no such
+    name. What is no name stays."""
+    prefix, name = match.groups()
+    if not prefix:
+        return match[0]
+    letter = vars(getattr(schema.letters, prefix)).get(name)
+    return None if letter is None else f"'{letter}'"
+
+
+def letters(text):
+    """Returns a part of the library with letters for their names."""
+    return LETTER.sub(lambda match: letter_of(match) or "nil", text)
+
+
+def unknown_letters(text):
+    """Yields (line, name) for each name that no letter has."""
+    for match in LETTER.finditer(text):
+        if not letter_of(match):
+            yield text.count("\n", 0, match.start()) + 1, match[0]
 
 
 def calls():

@@ -39,7 +39,10 @@ def join(changed=None):
     texts = {part: (FOLDER / part).read_text(encoding="utf-8") for part in PARTS if part != SCHEMA}
     texts.update(changed or {})
     wrong = [f"common/store/{part}: {why}" for part, why in check.complaints(texts)]
-    texts = {part: generate.LOOP.sub(generate.loop, text) for part, text in texts.items()}
+    texts = {
+        part: generate.letters(generate.LOOP.sub(generate.loop, text))
+        for part, text in texts.items()
+    }
     texts[SCHEMA] = generate.calls()
     library = texts.pop(HEAD) + "".join(block(part, texts[part]) for part in PARTS[1:])
     found = places(library)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schema of the store functions: what stands where in their calls and in their answers.
+"""The schema of the store functions: what stands where in their calls and in their answers, and the
+names of letters.
 
 Reads schema.txt, which explains the notation, and then reads and writes calls and answers by it:
 
     schema.answer("lead", ["LEADS", "17", "5"]).until == "17"
     schema.arguments("lead", supervisor="me", lease=100) == ["me", 100]
     schema.words("history_entry", "7 1700000000000 turned D").event == "turned"
+    schema.letters.STEP.PARKED == "P"
 
 A value that may occur several times has its name in the plural: `n_alerts*alert{...}` is `alerts`.
 """
@@ -20,6 +22,8 @@ VALUE = re.compile(
     r"(?:(?P<count>\w+)\*)?(?:<(?P<list>\w+)>|(?P<name>\w+))"
     r"(?:=(?P<field>\w+))?(?:\{(?P<words>[\w ]+)\})?(?P<all>\.\.\.)?(?:(?P<maybe>\?)(?P<if>\w*))?$"
 )
+LETTERS = re.compile(r"letters (?P<name>\w+) (?P<prefix>[A-Z]+): (?P<values>.*)")
+LETTER = re.compile(r"(?P<letter>\S) (?P<name>[a-z_]+)(?: +(?P<meaning>.*))?")
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,36 @@ class Function:
         return self.name.split()[1:]
 
 
+@dataclass(frozen=True)
+class Letter:
+    name: str  # such as IN_FLIGHT
+    letter: str  # "" if it is none
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    """The letters that a value may be."""
+
+    name: str
+    prefix: str  # of the names
+    values: str  # which values
+    letters: tuple
+
+
+def _alphabet(head, lines):
+    found = [LETTER.fullmatch(line) for line in lines]
+    if not head or not all(found):
+        raise ValueError(f"{lines} are no letters")
+    return Alphabet(
+        *head.group("name", "prefix", "values"),
+        tuple(
+            Letter(one["name"].upper(), one["letter"].replace("_", ""), one["meaning"] or "")
+            for one in found
+        ),
+    )
+
+
 def _value(text):
     match = VALUE.match(text)
     if not match:
@@ -79,20 +113,37 @@ def _values(text):
 
 
 def _statements(text):
-    """Returns the lines without comments. An indented line belongs to the one before it."""
-    lines = [line for line in text.splitlines() if line and line[0] != "#"]
-    return re.sub(r"\n +", " ", "\n".join(lines)).splitlines()
+    """Returns the lines of each statement, without comments. An indented line belongs to the one
+    before it."""
+    statements = []
+    for line in text.splitlines():
+        if line.startswith(" "):
+            statements[-1].append(line.strip())
+        elif line and line[0] != "#":
+            statements.append([line])
+    return statements
 
 
-functions, lists, lists_text = {}, {}, {}
-for _line in _statements(FILE.read_text(encoding="utf-8")):
-    _function = re.match(r"([\w ]+): (.*?) ?-> (.*)$", _line)
-    if _function:
+functions, lists, lists_text, alphabets = {}, {}, {}, {}
+for _lines in _statements(FILE.read_text(encoding="utf-8")):
+    _statement = " ".join(_lines)
+    _function = re.match(r"([\w ]+): (.*?) ?-> (.*)$", _statement)
+    if _statement.startswith("letters "):
+        _one = _alphabet(LETTERS.fullmatch(_lines[0]), _lines[1:])
+        alphabets[_one.prefix] = _one
+    elif _function:
         _name, *_texts = _function.groups()
         functions[_name] = Function(_name, *map(_values, _texts), tuple(_texts))
     else:
-        _name, _text = _line.split(" = ", 1)
+        _name, _text = _statement.split(" = ", 1)
         lists[_name], lists_text[_name] = _values(_text), _text
+
+letters = types.SimpleNamespace(
+    **{
+        prefix: types.SimpleNamespace(**{one.name: one.letter for one in alphabet.letters})
+        for prefix, alphabet in alphabets.items()
+    }
+)
 
 
 # ---- where values stand ----

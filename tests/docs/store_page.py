@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes docs/STORE.md from common/store/schema.txt: the calls of the store functions and their
-answers
+"""Makes docs/STORE.md from common/store/schema.txt: the calls of the store functions, their
+answers, and the letters in them
 
     store_page.py check [ROOT]     fails if the page is not up to date
     store_page.py write [ROOT]
@@ -41,11 +41,16 @@ and what the codes in the answers say. `common/model/store_ops.h` is the same fo
 An answer whose first value says that there is nothing to answer ends there.
 """
 
-TAIL = """\
+COMMANDS = """\
 `retry`, `resolve`, `change` and `migrate` are the arguments of the commands of these names, in the
 place of `argument` of `steer`. `step_record`, `history_entry` and `step_entry` are the words of
 texts that the store keeps: the record of a step, the beginning of an entry of the history, and an
 entry about a dispatch.
+"""
+
+LETTERS = """\
+The store keeps these letters, and calls and answers have them. In Lua `STEP.AT_REST` stands for
+`W`; in C `STEP_AT_REST` of `enum step_state` is `W`.
 """
 
 
@@ -53,6 +58,14 @@ def table(*rows):
     head, *others = rows
     lines = [f"| {' | '.join(row)} |" for row in (head, *others)]
     return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]]) + "\n"
+
+
+def letters(alphabets):
+    """Yields a row for each letter."""
+    for alphabet in alphabets:
+        for one in alphabet.letters:
+            letter = f"`{one.letter}`" if one.letter else "none"
+            yield letter, f"`{alphabet.prefix}.{one.name}`", one.meaning
 
 
 def purposes(texts, functions):
@@ -76,7 +89,7 @@ def page(store):
         if part != library.SCHEMA
     ]
     does = purposes(texts, check.FUNCTION)
-    functions = schema.functions.values()
+    functions, alphabets = schema.functions.values(), schema.alphabets.values()
     return "\n".join(
         [
             HEAD,
@@ -96,7 +109,14 @@ def page(store):
                 ("list", "values"),
                 *((f"`{name}`", f"`{text}`") for name, text in schema.lists_text.items()),
             ),
-            TAIL,
+            COMMANDS,
+            "## Letters\n",
+            LETTERS,
+            table(
+                ("enum", "names", "values that have these letters"),
+                *((f"`{a.name}`", f"`{a.prefix}.…`", a.values) for a in alphabets),
+            ),
+            table(("letter", "name", "meaning"), *letters(alphabets)),
         ]
     )
 
