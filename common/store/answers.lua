@@ -35,7 +35,7 @@ local function add_results(job, fields)
   local steps, seen = {}, {}
   for _, d in ipairs(job.dispatched) do
     local take = step_of(job.def, d.i).take
-    for k = 1, #take + (d.rec.asked == 'D' and 1 or 0) do
+    for k = 1, #take + (d.rec.asked == STATE.DISABLED and 1 or 0) do
       local i = take[k] or d.i
       if not seen[i] then
         seen[i] = true

@@ -20,12 +20,7 @@ function present(job, i, text)
   return job.records[i] or parse_record(text, step_of(job.def, i))
 end
 
--- Reads which step a command changes, and how:
---   12    the step becomes other work
---   12t   only the terms of its dispatches change, such as its lease: the same work under the same
---         key
---   12!   the step becomes other work, also if its present work may have taken effect and has no
---         revert
+-- Reads which step a command changes, and how: "12", "12t" or "12!". The letter is a DIFFERENCE.
 function target(word)
   local i, how = match(word, '^(%d+)([t!]?)$')
   return tonumber(i), how
@@ -35,13 +30,13 @@ end
 -- may have taken effect, and is undone first. ANEW: it may have taken effect, and is left as it is.
 -- nil: nothing is to be done; or, if a reason follows the nil, the step must not be changed.
 function before_other_work(job, i, rec, how)
-  if rec.current ~= 'U' then
+  if rec.current ~= STATE.UNKNOWN then
     return nil
   elseif step_of(job.def, i).has_revert then
     local waiting = rec.since == job.epoch and rec.waiting or n_before(job, step_of(job.def, i))
     return waiting == 0 and 'UNDO' or nil, waiting > 0 and 'WAITING' or nil
   end
-  return how == '!' and 'ANEW' or nil, how ~= '!' and 'UNKNOWN' or nil
+  return how == DIFFERENCE.ANEW and 'ANEW' or nil, how ~= DIFFERENCE.ANEW and 'UNKNOWN' or nil
 end
 
 -- Puts a command off until these steps are undone by the present definition. Each undo gets an
@@ -57,15 +52,15 @@ function put_off(job, nonce, steps, name, definition, ...)
   for k, step in ipairs(steps) do
     numbers[k] = int(step.i)
   end
-  resume_after_failure(job, 'w')
+  resume_after_failure(job, WALK.RESUME)
   hold_definition(job.p, definition)
   set(job, 'waits_for', concat(numbers, ' '))
   for _, step in ipairs(steps) do
     set(job, 'turn', job.turn + 2)
     add_history(job, 'changing', step.i)
     reset_step(job, step.i, step.rec)
-    if step.rec.asked == 'A' then
-      step.rec.asked, step.rec.turn = 'D', job.turn - 1
+    if step.rec.asked == STATE.ACTIVE then
+      step.rec.asked, step.rec.turn = STATE.DISABLED, job.turn - 1
     end
     come_to_rest(job, step.i, step.rec, nonce)
   end
@@ -107,7 +102,7 @@ function change.is_due(job)
     words[#words + 1] = word
   end
   for k, text in ipairs(call('HMGET', job.key, unpack(words))) do
-    if present(job, tonumber(words[k]), text).current == 'U' then
+    if present(job, tonumber(words[k]), text).current == STATE.UNKNOWN then
       return false
     end
   end
@@ -141,12 +136,12 @@ function commands.change(job, command, definition, what, arguments, step)
     return 'WRONG_STATE', why
   elseif job.waits_for ~= '' then
     return 'WRONG_STATE', 'CHANGING'
-  elseif how ~= 't' and job.desired == 'D' then
+  elseif how ~= DIFFERENCE.TERMS and job.desired == STATE.DISABLED then
     return 'WRONG_STATE', 'BACK'
   end
   local before
   why = no_retry(job, rec, true)
-  if not why and how ~= 't' then
+  if not why and how ~= DIFFERENCE.TERMS then
     before, why = before_other_work(job, i, rec, how)
   end
   if why then
@@ -159,7 +154,7 @@ function commands.change(job, command, definition, what, arguments, step)
     return put_off(job, command.nonce, {{i = i, rec = rec}}, 'change', definition, what,
       arguments, step)
   end
-  resume_after_failure(job, 'w')
+  resume_after_failure(job, WALK.RESUME)
   local renewed = call('HGET', job.def.key, 'renewed')
   take_definition(job, definition)
   if renewed then
@@ -167,12 +162,12 @@ function commands.change(job, command, definition, what, arguments, step)
   end
   if before == 'ANEW' then
     add_history(job, 'anew', i)
-    rec.current = 'D'
+    rec.current = STATE.DISABLED
   end
-  if how ~= 't' then
+  if how ~= DIFFERENCE.TERMS then
     set(job, 'turn', job.turn + 1)
   end
-  add_history(job, how == 't' and 'changed' or 'edited', i, what)
+  add_history(job, how == DIFFERENCE.TERMS and 'changed' or 'edited', i, what)
   if arguments ~= '' then
     set_data(job, 'a' .. i, arguments)
   end

@@ -13,11 +13,11 @@ end
 
 local function set_desired(job, to, cause)
   if job.desired == to then
-    if to == 'A' and job.phase == 'ERROR' or job.outcome == 'COMPENSATION_FAILED' then
+    if to == STATE.ACTIVE and job.phase == 'ERROR' or job.outcome == 'COMPENSATION_FAILED' then
       return 'WRONG_STATE', job.outcome
-    elseif to == 'A' and job.ending ~= '' then
+    elseif to == STATE.ACTIVE and job.ending ~= '' then
       return 'WRONG_STATE', 'ENDING'
-    elseif to == 'D' and not finished(job) and next_run(job) then
+    elseif to == STATE.DISABLED and not finished(job) and next_run(job) then
       call('HSET', job.key, 'tried', int(RUNS_MAX)) -- no other run by itself
       if job.next_try > 0 then
         set(job, 'cause', cause) -- the job is taken back already, and only has to end
@@ -25,7 +25,7 @@ local function set_desired(job, to, cause)
       end
     end
     return 'UNCHANGED'
-  elseif to == 'A' and job.outcome == 'COMPENSATION_FAILED' then
+  elseif to == STATE.ACTIVE and job.outcome == 'COMPENSATION_FAILED' then
     return 'WRONG_STATE', job.outcome
   end
   local waits = job.phase == 'PENDING'
@@ -34,7 +34,8 @@ local function set_desired(job, to, cause)
   turn(job, to, cause)
   if waits then
     job.open, job.cursor = 0, {} -- nothing was begun
-  elseif to == 'A' and job.start_at > job.now and not job.started then -- the clock may step back
+  elseif to == STATE.ACTIVE and job.start_at > job.now and not job.started then
+    -- the clock may step back
     set(job, 'phase', 'PENDING')
     job.cursor = {}
     lower_due(job, job.start_at)
@@ -43,11 +44,11 @@ local function set_desired(job, to, cause)
 end
 
 function commands.enable(job)
-  return set_desired(job, 'A', 'REQUESTED')
+  return set_desired(job, STATE.ACTIVE, 'REQUESTED')
 end
 
 function commands.disable(job)
-  return set_desired(job, 'D', 'REQUESTED')
+  return set_desired(job, STATE.DISABLED, 'REQUESTED')
 end
 
 -- Like disable, but the job ends CANCELLED, which is final for clients.
@@ -55,7 +56,7 @@ function commands.cancel(job)
   if finished(job) then
     return 'WRONG_STATE', job.outcome
   end
-  return set_desired(job, 'D', 'CANCELLED')
+  return set_desired(job, STATE.DISABLED, 'CANCELLED')
 end
 
 function commands.kill(job, command)
@@ -104,7 +105,7 @@ function commands.resume(job)
   end
   add_history(job, 'resumed')
   if job.phase == 'PROCESSING' then
-    add_walk(job, 'w')
+    add_walk(job, WALK.RESUME)
   elseif job.phase == 'PENDING' then
     lower_due(job, job.start_at)
   end
@@ -116,7 +117,7 @@ end
 function reset_step(job, i, rec)
   job.records[i] = rec
   record_of(job, i)
-  if rec.state == 'F' then
+  if rec.state == STEP.FAILED then
     remove_failed(job, i, rec)
   end
   remove_parked(job, i)
@@ -143,7 +144,7 @@ function resume_after_failure(job, kind)
   if job.ending ~= '' then
     set(job, 'ending', '')
     for k = #job.cursor, 1, -1 do
-      if job.cursor[k].from == 'l' then
+      if job.cursor[k].from == WALK.ENDING then
         table.remove(job.cursor, k)
       end
     end
@@ -153,10 +154,10 @@ end
 
 -- Why this step cannot be tried again now, as it is or (changed) after a change; nil if it can.
 function no_retry(job, rec, changed)
-  if rec.state == 'R' or rec.state == 'M' then
-    return rec.state == 'M' and job.hold ~= '' and 'DUE' or 'IN_FLIGHT'
-  elseif rec.state == 'W' and not has_tried(job, rec)
-    and (rec.current == job.desired or not (changed and job.desired == 'A')) then
+  if rec.state == STEP.IN_FLIGHT or rec.state == STEP.RECOVERY_REQUESTED then
+    return rec.state == STEP.RECOVERY_REQUESTED and job.hold ~= '' and 'DUE' or 'IN_FLIGHT'
+  elseif rec.state == STEP.AT_REST and not has_tried(job, rec)
+    and (rec.current == job.desired or not (changed and job.desired == STATE.ACTIVE)) then
     return 'NOT_FAILED'
   end
 end
@@ -204,10 +205,10 @@ function commands.retry(job, command, arguments, ...)
     end
     recs[i] = rec
   end
-  resume_after_failure(job, next(recs) and 'w' or 'y')
+  resume_after_failure(job, next(recs) and WALK.RESUME or WALK.RETRY)
   if not next(recs) then
     add_history(job, 'retried', 'all')
-    add_walk(job, 'y')
+    add_walk(job, WALK.RETRY)
   end
   for i, rec in pairs(recs) do
     add_history(job, 'retried', i)
@@ -216,28 +217,28 @@ function commands.retry(job, command, arguments, ...)
   return 'DONE'
 end
 
--- Records what a person says about a step: its current state, A or D, and its result.
+-- Records what a person says about a step: its current state and its result.
 function commands.resolve(job, command, step, state, result)
   local i, why = tonumber(step), no_tries(job)
   local rec = record_of(job, i, call('HGET', job.key, step))
   if why then
     return 'WRONG_STATE', why
-  elseif rec.state == 'R' then
+  elseif rec.state == STEP.IN_FLIGHT then
     return 'WRONG_STATE', 'IN_FLIGHT', i
-  elseif rec.state == 'W' and rec.current == state
+  elseif rec.state == STEP.AT_REST and rec.current == state
     and (result == '' or call('HGET', job.p .. 'data:' .. job.id, 'r' .. i) == result) then
     return 'UNCHANGED'
-  elseif rec.state == 'W' and rec.current == job.desired then
+  elseif rec.state == STEP.AT_REST and rec.current == job.desired then
     return 'WRONG_STATE', 'THERE', i -- other steps have gone on from that
   elseif rec.waiting > 0 then
     return 'WRONG_STATE', 'WAITING', i -- the steps before it would be passed over
   elseif job.bytes + #result > DATA_MAX then
     return 'WRONG_STATE', 'DATA_FULL'
   end
-  resume_after_failure(job, 'w')
+  resume_after_failure(job, WALK.RESUME)
   set(job, 'turn', job.turn + 1)
   rec.current = state
-  if result ~= '' or state == 'D' then
+  if result ~= '' or state == STATE.DISABLED then
     set_data(job, 'r' .. i, result) -- else it keeps the result that it has
   end
   add_history(job, 'resolved', i, state)

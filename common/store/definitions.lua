@@ -19,8 +19,8 @@ end
 -- The terms of a dispatch, in either direction:
 --   lock wait heartbeat backoff_initial backoff_factor backoff_max attempts expiries jitter park
 --       on_permanent on_exhausted silence|non_retryable
--- on_permanent and on_exhausted are letters without a space between them: P(ark), C(ompensate),
--- F(ail). The terms of a revert end with |actor, unless a build before 42 has stored them.
+-- on_permanent and on_exhausted are letters (RECOURSE) without a space between them. The terms of a
+-- revert end with |actor, unless a build before 42 has stored them.
 local TERMS = '^(%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%-?%d+) (%u)(%u) ?(%d*)'
   .. '|([^|]*)'
 
@@ -79,7 +79,7 @@ local function count_cached(def, count)
   cached_steps = cached_steps + count
 end
 
--- Step i of a definition. Step 'r' is an artificial step; its dependents are the roots.
+-- Step i of a definition. Step WALK.ROOTS is an artificial step; its dependents are the roots.
 function step_of(def, i)
   local step = def.steps[i]
   if step then
@@ -124,10 +124,10 @@ function prefetch(def, list)
   end
 end
 
--- The terms of step i for one direction: asked is A or D.
+-- The terms of step i for one direction: asked is ACTIVE or DISABLED.
 function terms_of(def, i, asked)
   local step = step_of(def, i)
-  if asked == 'A' then
+  if asked == STATE.ACTIVE then
     return step.forward
   end
   if not step.revert then

@@ -19,16 +19,16 @@ end
 -- How many neighbours of a step come before it, and after it, in the direction of the job. Before
 -- it come its dependencies if the job goes forward, its dependents if it goes back.
 function n_before(job, step)
-  return job.desired == 'A' and step.n_after or step.n_dependents
+  return job.desired == STATE.ACTIVE and step.n_after or step.n_dependents
 end
 
 function n_next(job, step)
-  return job.desired == 'A' and step.n_dependents or step.n_after
+  return job.desired == STATE.ACTIVE and step.n_dependents or step.n_after
 end
 
 -- A piece of the list of the neighbours after step i, and the offset at which the piece begins.
 function next_at(job, i, offset)
-  if job.desired == 'A' then
+  if job.desired == STATE.ACTIVE then
     return dependents_at(job.def, i, offset)
   end
   local step = step_of(job.def, i)
@@ -44,8 +44,8 @@ function record_of(job, i, text)
   if rec.since ~= job.epoch then
     local turned = rec.since < job.since
     rec.since, rec.waiting = job.epoch, n_before(job, step_of(job.def, i))
-    if turned and rec.state ~= 'R' then
-      set_state(job, i, rec, 'W', 0)
+    if turned and rec.state ~= STEP.IN_FLIGHT then
+      set_state(job, i, rec, STEP.AT_REST, 0)
     end
   end
   return rec
@@ -54,12 +54,13 @@ end
 -- Whether the deadline limits this dispatch. It does if that is a forward action and on_deadline is
 -- COMPENSATE or FAIL; then forward work gets no more time than is left until the deadline.
 function is_bounded(job, asked)
-  if asked ~= 'A' or job.complete_by == 0 then
+  if asked ~= STATE.ACTIVE or job.complete_by == 0 then
     return false
   end
   local def = job.def
-  def.on_deadline = def.on_deadline or match(call('HGET', def.key, 'job') or '', '^%u') or 'P'
-  return def.on_deadline ~= 'P'
+  def.on_deadline = def.on_deadline or match(call('HGET', def.key, 'job') or '', '^%u')
+    or RECOURSE.PARK
+  return def.on_deadline ~= RECOURSE.PARK
 end
 
 -- How many ms a dispatch may still take because of the deadline; nil: no limit.
@@ -88,17 +89,18 @@ end
 -- way forward, an undo that was sent is finished first, and a forward action of an earlier turn
 -- that may have taken effect is undone first.
 function next_asked(job, rec)
-  if job.desired == 'D' or rec.current == 'U' and (rec.asked == 'D' or rec.turn < job.since) then
-    return 'D'
+  if job.desired == STATE.DISABLED or rec.current == STATE.UNKNOWN
+    and (rec.asked == STATE.DISABLED or rec.turn < job.since) then
+    return STATE.DISABLED
   end
-  return 'A'
+  return STATE.ACTIVE
 end
 
 -- Whether the next dispatch is another attempt of the same work as the last one, and so has the
 -- same key.
 function is_same_work(job, rec, asked)
   return rec.asked == asked and (rec.turn == job.turn
-    or rec.current == 'U' and (asked == 'D' or rec.turn >= job.since))
+    or rec.current == STATE.UNKNOWN and (asked == STATE.DISABLED or rec.turn >= job.since))
 end
 
 -- Maps three hex digits to the two base64url digits of the same twelve bits, to keep a record below
@@ -136,18 +138,20 @@ end
 function dispatch(job, i, rec, asked, nonce)
   local t, left = terms_of(job.def, i, asked), time_left(job, asked)
   if left and left <= 0 then
-    set_state(job, i, rec, 'W', 0) -- the next drive sees the deadline, and turns or ends the job
+    -- the next drive sees the deadline, and turns or ends the job
+    set_state(job, i, rec, STEP.AT_REST, 0)
     return
-  elseif asked == 'A' and job.waits_for ~= '' then
-    set_state(job, i, rec, 'W', 0)
+  elseif asked == STATE.ACTIVE and job.waits_for ~= '' then
+    set_state(job, i, rec, STEP.AT_REST, 0)
     return
   end
   if not is_same_work(job, rec, asked) then
     -- an undo on the way forward gets a number of the way back before it
-    rec.turn = (asked == 'D' and job.desired == 'A') and job.since - 1 or job.turn
+    rec.turn = (asked == STATE.DISABLED and job.desired == STATE.ACTIVE) and job.since - 1
+      or job.turn
     rec.failures, rec.expiries, rec.unstarted = 0, 0, 0
   end
-  if asked == 'A' then
+  if asked == STATE.ACTIVE then
     rec.forward = rec.turn
   end
   local wait, lease = wait_of(t, rec), t.lock
@@ -158,10 +162,10 @@ function dispatch(job, i, rec, asked, nonce)
   rec.attempt = rec.attempt + 1
   local name = int(i)
   rec.token = make_token(i, nonce)
-  set_state(job, i, rec, 'R', job.now + wait + lease)
+  set_state(job, i, rec, STEP.IN_FLIGHT, job.now + wait + lease)
   job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait}
   add_history(job, 'dispatched', name, int(rec.attempt), token_id(i, rec.token),
-    asked == 'D' and 'D' or nil)
+    asked == STATE.DISABLED and STATE.DISABLED or nil)
 end
 
 -- Adds requests in flight to the answer, to be sent again with their present tokens. An earlier
@@ -180,7 +184,7 @@ function add_in_flight(job, list)
     local i = steps[k]
     local rec = parse_record(text, step_of(job.def, i))
     local wait = wait_left(job, i, rec)
-    if rec.state == 'R' and wait > 0 then
+    if rec.state == STEP.IN_FLIGHT and wait > 0 then
       job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait, again = true}
       call('HSET', job.p .. 'data:' .. job.id, 'c' .. i, rec.token)
     end
@@ -206,7 +210,8 @@ end
 -- dispatch was of a forward action, and the job goes back or has turned since. An undo is finished
 -- in either direction.
 function is_obsolete(job, rec)
-  return job.ending ~= '' or rec.asked == 'A' and (job.desired == 'D' or rec.turn < job.since)
+  return job.ending ~= '' or rec.asked == STATE.ACTIVE
+    and (job.desired == STATE.DISABLED or rec.turn < job.since)
 end
 
 -- The Progress of a dispatch as stored, "token limit fraction note", or nil; and whether `taken`

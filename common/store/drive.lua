@@ -24,7 +24,7 @@ end
 
 local function run_again(job, runs)
   set(job, 'tried', runs + 1)
-  turn(job, 'A', 'TRY')
+  turn(job, STATE.ACTIVE, 'TRY')
 end
 
 -- Drives a job, and ends its turn if nothing is left to do.
@@ -36,7 +36,7 @@ function drive_on(job, nonce)
   local idle = job.busy == 0 and not has_cursor_work(job)
   if job.open == 0 then
     job.cursor = {} -- no step waits for another any more
-    if job.desired == 'A' then
+    if job.desired == STATE.ACTIVE then
       settle(job, 'SUCCEEDED', '')
       return
     end
@@ -63,7 +63,7 @@ function drive_on(job, nonce)
   end
 end
 
--- Drives a step in state M: its LockedUntil or the time of its timer has passed.
+-- Drives a step whose recovery is requested: its LockedUntil or the time of its timer has passed.
 local function drive_marked(job, i, rec, nonce)
   local t = terms_of(job.def, i, rec.asked)
   if is_obsolete(job, rec) then
@@ -71,11 +71,12 @@ local function drive_marked(job, i, rec, nonce)
   elseif job.hold ~= '' then
     return
   elseif retry_ahead(job, i) and retry_applies(job, i, rec) then
-    -- Does what the walk y would do: neither can tell whether the step expired before the Retry or
+    -- Does what WALK.RETRY would do: neither can tell whether the step expired before the Retry or
     -- after it.
     reset_counts(rec)
     come_to_rest(job, i, rec, nonce)
-  elseif rec.token ~= SILENCE_OVER and rec.current == 'U' and rec.expiries >= t.expiries then
+  elseif rec.token ~= SILENCE_OVER and rec.current == STATE.UNKNOWN
+    and rec.expiries >= t.expiries then
     give_up(job, i, rec, t.on_exhausted, 'DEATHS', silence_ends(job, t, rec))
   else
     if rec.token == NO_EVIDENCE and rec.unstarted >= t.expiries then
@@ -94,12 +95,12 @@ end
 local function on_deadline(job)
   local recourse = match(call('HGET', job.def.key, 'job'), '^%u')
   deadline.mark_passed(job, job.turn)
-  if recourse ~= 'P' then
-    deciding.record_failure(job, nil, 'A', 'DEADLINE')
+  if recourse ~= RECOURSE.PARK then
+    deciding.record_failure(job, nil, STATE.ACTIVE, 'DEADLINE')
   end
-  if recourse == 'C' then
-    turn(job, 'D', 'FAILURE', 'DEADLINE')
-  elseif recourse == 'F' then
+  if recourse == RECOURSE.COMPENSATE then
+    turn(job, STATE.DISABLED, 'FAILURE', 'DEADLINE')
+  elseif recourse == RECOURSE.FAIL then
     end_as_it_is(job, 'DEADLINE')
   else
     if job.hold == '' then -- a person's hold stays
@@ -115,8 +116,9 @@ end
 -- drive -> <transition>
 -- Goes on with a job: begins it if its start_at has come, acts on its deadline, drives the steps
 -- that `expire` has named, and works on the cursor. Of the steps that the call names only those in
--- state M are changed. again: 1 if the same call may have been carried out before and its answer
--- was lost; then the answer also has the requests of the named steps that are in flight.
+-- state RECOVERY_REQUESTED are changed. again: 1 if the same call may have been carried out before
+-- and its answer was lost; then the answer also has the requests of the named steps that are in
+-- flight.
 --   DRIVEN
 --   UNCHANGED     the job has ended
 --   UNKNOWN_JOB
@@ -134,7 +136,7 @@ function functions.drive(p, job_id, nonce, by, again, list, first)
     set(job, 'phase', 'PROCESSING')
     set(job, 'started', '1')
     add_history(job, 'started', by)
-    job.cursor[1] = {from = job.turn == 1 and 'r' or 't', offset = 0, edge = 0}
+    job.cursor[1] = {from = job.turn == 1 and WALK.ROOTS or WALK.TURN, offset = 0, edge = 0}
   end
   if deadline_unhandled(job) and not is_quiet(p, now) then
     on_deadline(job)
@@ -145,9 +147,9 @@ function functions.drive(p, job_id, nonce, by, again, list, first)
     local text = i < job.n and call('HGET', job.key, list[k])
     if text then
       local rec = record_of(job, i, text)
-      if rec.state == 'M' then
+      if rec.state == STEP.RECOVERY_REQUESTED then
         drive_marked(job, i, rec, nonce)
-      elseif rec.state == 'R' and again == '1' then
+      elseif rec.state == STEP.IN_FLIGHT and again == '1' then
         in_flight[#in_flight + 1] = i
       end
     end

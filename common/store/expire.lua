@@ -47,16 +47,16 @@ local function withdraw(job, i, rec)
   end
   -- a request that left its queue may still be unread in an agent's prefetch: it gets more time
   rec.unstarted = progress and 0 or rec.unstarted + 1
-  rec.current, rec.token = 'U', counts and '-' or NO_EVIDENCE
+  rec.current, rec.token = STATE.UNKNOWN, counts and '-' or NO_EVIDENCE
   call('HSET', job.key, 'b' .. i, '1')
 end
 
 -- Inspects one step. Return: when to inspect it again; nil for never. A step in flight expires only
 -- when LockedUntil is exceeded by lease_factor times its lease. Other steps that are due are only
--- named. Each named step gets the state M, so that a Recover acts once.
+-- named. Each named step gets the state RECOVERY_REQUESTED, so that a Recover acts once.
 local function expire_step(job, i, text, lease_factor, clock, named)
   local rec = parse_record(text)
-  if rec.state == 'R' then
+  if rec.state == STEP.IN_FLIGHT then
     local t = terms_of(job.def, i, rec.asked)
     local given = wait_of(t, rec) + t.lock
     if rec.till > job.now + given then -- no dispatch gives more: the clock was set back
@@ -73,28 +73,30 @@ local function expire_step(job, i, text, lease_factor, clock, named)
       return job.now + ASK_AGAIN
     end
     job.records[i] = rec
-    record_of(job, i) -- brings `since` up to date, so that the turn does not cancel M as a timer
+    -- brings `since` up to date, so that the turn does not cancel RECOVERY_REQUESTED as a timer
+    record_of(job, i)
     withdraw(job, i, rec)
   elseif rec.till == 0 then
     return nil
-  elseif rec.till > job.now and not (rec.state == 'M' and rec.till > job.now + ASK_AGAIN) then
-    -- A later time of a step in M was written before the clock was set back.
+  elseif rec.till > job.now
+    and not (rec.state == STEP.RECOVERY_REQUESTED and rec.till > job.now + ASK_AGAIN) then
+    -- A later time of a requested recovery was written before the clock was set back.
     return rec.till
-  elseif (job.hold ~= '' or job.waits_for ~= '' and next_asked(job, rec) == 'A')
+  elseif (job.hold ~= '' or job.waits_for ~= '' and next_asked(job, rec) == STATE.ACTIVE)
     and not is_obsolete(job, rec) then
-    return nil -- the walk w after Resume, or after the change, visits every step
+    return nil -- WALK.RESUME, after Resume or after the change, visits every step
   end
-  if rec.state == 'R' then -- its token was just withdrawn
+  if rec.state == STEP.IN_FLIGHT then -- its token was just withdrawn
     named.expired = (named.expired or 0) + 1
     table.insert(named, named.expired, i)
   else
     named[#named + 1] = i
-    if rec.state == 'P' and rec.current == 'U'
+    if rec.state == STEP.PARKED and rec.current == STATE.UNKNOWN
       and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then
       rec.token = SILENCE_OVER
     end
   end
-  rec.state, rec.till = 'M', job.now + ASK_AGAIN
+  rec.state, rec.till = STEP.RECOVERY_REQUESTED, job.now + ASK_AGAIN
   job.records[i] = rec
   return rec.till
 end
@@ -137,7 +139,7 @@ end
 
 local function touch_deadline(job, clock)
   local at = deadline_unhandled(job) and clock.quiet or job.complete_by
-  if at > job.now and job.desired == 'A' then
+  if at > job.now and job.desired == STATE.ACTIVE then
     lower_due(job, at)
   end
 end

@@ -21,13 +21,9 @@
 -- with the fields a and b. The first line of the comment of a store function has its answer. The
 -- build compares all that with schema.txt.
 --
--- Letters:
---   states of a job or a step   A ACTIVE   D DISABLED   U UNKNOWN
---   directions and dispatches   A forward, the forward action   D back, the undo
---   states of a step            W at rest or waiting   R in flight   B backing off   M recovery
---                               requested   P parked   F failed for good
---   pieces of the cursor        r roots   t turn   w after a hold   y Retry of all steps   l end of
---                               the job
+-- Letters. What the store keeps, and what calls and answers have, is often one letter. schema.txt
+-- gives names to these letters: STEP.PARKED stands for 'P'. The build puts the letter in place of
+-- the name, so a name costs nothing.
 --
 -- Each part of the library is a file of this folder. In the library it is a block of its own, so
 -- what it declares is local to it. The names that it gives to other parts are declared here, below

@@ -6,19 +6,17 @@
 -- The record of a step, as text that a person can read in the job:
 --   current asked state turn attempt token until failures expiries waiting unstarted
 --   [since forward]
--- current    A(CTIVE) D(ISABLED) U(NKNOWN). In flight the current state is UNKNOWN; the record
---            keeps the one before, because the step gets that back if its request reached no queue
--- asked      what the last dispatch asked for: A the forward action, D the undo
--- state      W at rest, or waiting   R in flight: the token is valid until it is answered or
---            withdrawn   B backing off   M recovery requested: `expire` has found the step due, and
---            a scheduler is to drive it   P parked   F failed for good
+-- current    a letter STATE. In flight the current state is UNKNOWN; the record keeps the one
+--            before, because the step gets that back if its request reached no queue
+-- asked      a letter STATE, but not UNKNOWN: what the last dispatch asked for
+-- state      a letter STEP
 -- turn       number of the work that the last dispatch was for: part of its idempotency key
 -- attempt    number of the last dispatch; begins again only if a migration replaces the step
 -- token      of the dispatch in flight, or of the last one if it was answered. '-': withdrawn, or
 --            never any; '?': withdrawn without evidence that an agent had the request; '!': the
 --            silence interval is over, and one dispatch is due, see silence_ends()
--- until      R: LockedUntil   B: the next attempt   P: likewise, 0 for none   M: when `expire`
---            names the step again
+-- until      IN_FLIGHT: LockedUntil. BACKING_OFF: the next attempt. PARKED: likewise, 0 for none.
+--            RECOVERY_REQUESTED: when `expire` names the step again
 -- failures   failures that agents have reported of this work
 -- expiries   expiries of this work
 -- waiting    neighbours that come before the step and are not yet where the job wants them:
@@ -27,15 +25,17 @@
 --            LockedUntil passed without Progress; each doubles the wait of the next
 -- since      the turn in which `waiting` was counted, see the job's epoch. `since` and `forward`
 --            are left out together if `since` is 1 and `forward` equals `turn`
--- forward    `turn` of the last dispatch that asked for A: an undo takes back that work
+-- forward    `turn` of the last dispatch that asked for ACTIVE: an undo takes back that work
 
+-- The letters are those of current, asked and state.
 local RECORD = '^([ADU]) ([AD]) ([WRBMPF]) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+)'
   .. ' ?(%d*) ?(%d*)$'
 
 function parse_record(text, step)
   if not text then
-    return {current = 'D', asked = 'A', state = 'W', turn = 0, attempt = 0, token = '-', till = 0,
-      failures = 0, expiries = 0, waiting = step.n_after, unstarted = 0, since = 1, forward = 0}
+    return {current = STATE.DISABLED, asked = STATE.ACTIVE, state = STEP.AT_REST, turn = 0,
+      attempt = 0, token = '-', till = 0, failures = 0, expiries = 0, waiting = step.n_after,
+      unstarted = 0, since = 1, forward = 0}
   end
   local current, asked, state, turn, attempt, token, till, failures, expiries, waiting, unstarted,
     since, forward = match(text, RECORD)
@@ -60,7 +60,8 @@ end
 
 -- Whether a step counts as busy: it is in flight, backing off, parked, or recovery is requested.
 function under_way(state)
-  return state == 'R' or state == 'B' or state == 'M' or state == 'P'
+  return state == STEP.IN_FLIGHT or state == STEP.BACKING_OFF
+    or state == STEP.RECOVERY_REQUESTED or state == STEP.PARKED
 end
 
 -- The same for the text of a record, which begins with the letters of current, asked and state.
@@ -103,7 +104,7 @@ local DEFAULTS = {__index = {
 function job_new(p, id, now, def, n, budget)
   return setmetatable({
     p = p, id = id, key = p .. 'job:' .. id, now = now, def = def, n = n,
-    desired = 'A', phase = 'PROCESSING', turn = 1, seq = 0, bytes = 0,
+    desired = STATE.ACTIVE, phase = 'PROCESSING', turn = 1, seq = 0, bytes = 0,
     open = n,        -- steps that are not at rest where the job wants them
     busy = 0,        -- steps in flight, backing off, parked, or with recovery requested
     was_busy = 0, due = now + SWEEP_BOUND, due_changed = false, step_text = false,
@@ -116,6 +117,7 @@ function job_new(p, id, now, def, n, budget)
   }, DEFAULTS)
 end
 
+-- The letters are those of WALK.
 local function read_cursor(job, text)
   for from, offset, edge in gmatch(text, '([%dlrtwy]+):(%d+):?(%d*)') do
     job.cursor[#job.cursor + 1] = {
@@ -192,7 +194,7 @@ function load(p, id, now, step_field, budget)
   if not (job.n and job.turn and job.seq and job.n > 0 and job.n <= STEPS_MAX and job.turn > 0
     and job.turn < MOST_TURNS and job.seq >= 0 and job.seq < MOST) then
     error('n, turn or seq is no such number', 0)
-  elseif not PHASES[job.phase] or job.desired ~= 'A' and job.desired ~= 'D' then
+  elseif not PHASES[job.phase] or job.desired ~= STATE.ACTIVE and job.desired ~= STATE.DISABLED then
     error('it has no such phase, or no such desired state', 0)
   end
   if not job.bytes or job.bytes > DATA_MAX then
@@ -268,12 +270,13 @@ function can_dispatch(job)
 end
 
 -- Whether work of the cursor can be done now. While no request may be sent, the walks that only
--- send (w and y; also t if the job is to end), and what follows them, stay in the cursor.
+-- send (RESUME and RETRY; also TURN if the job is to end), and what follows them, stay in the
+-- cursor.
 function has_cursor_work(job)
   local work = job.cursor[1]
   return work and job.phase == 'PROCESSING'
-    and (can_dispatch(job) or work.from ~= 'w' and work.from ~= 'y'
-    and (work.from ~= 't' or job.ending == ''))
+    and (can_dispatch(job) or work.from ~= WALK.RESUME and work.from ~= WALK.RETRY
+    and (work.from ~= WALK.TURN or job.ending == ''))
 end
 
 -- Sets job[name], and has save() write it.
@@ -292,7 +295,7 @@ end
 -- Whether the deadline has passed in the present direction of the job, and no person has let the
 -- job go on since.
 function deadline.in_force(job)
-  return job.deadline_turn and job.deadline_turn >= job.since and job.desired == 'A'
+  return job.deadline_turn and job.deadline_turn >= job.since and job.desired == STATE.ACTIVE
     and job.ending == ''
 end
 
@@ -320,5 +323,5 @@ end
 -- Whether the deadline of forward work has passed and the job has not acted on it yet.
 function deadline_unhandled(job)
   return job.complete_by > 0 and job.now >= job.complete_by and not job.deadline_turn
-    and job.desired == 'A' and job.phase == 'PROCESSING' and job.ending == ''
+    and job.desired == STATE.ACTIVE and job.phase == 'PROCESSING' and job.ending == ''
 end

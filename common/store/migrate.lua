@@ -6,24 +6,24 @@
 -- not all requests came back. If all earlier requests came back, the one in flight counts as not
 -- begun as long as there is no evidence.
 local function step_was_begun(job, i, rec)
-  local in_flight = rec.state == 'R' and rec.attempt > 1
+  local in_flight = rec.state == STEP.IN_FLIGHT and rec.attempt > 1
   local progress, was_taken = progress_of(job.p, job.id, i, rec.token)
   return call('HGET', job.key, 'b' .. i) or in_flight and (progress or was_taken)
     or rec.unstarted < rec.attempt - (in_flight and 1 or 0)
 end
 
--- Whether the step is in flight, or its current state is unknown (U).
+-- Whether the step is in flight, or its current state is unknown.
 local function in_flight_or_unknown(rec)
-  return rec.state == 'R' or rec.current == 'U'
+  return rec.state == STEP.IN_FLIGHT or rec.current == STATE.UNKNOWN
 end
 
 -- The same as before_other_work(), for a step that a newer version defines in another way. Nothing
 -- is to be done about a step that no agent can have begun.
 local function before_migration(job, i, rec, how, is_gone)
-  local in_flight = rec.state == 'R' or rec.state == 'M'
-  if how == 't' then
+  local in_flight = rec.state == STEP.IN_FLIGHT or rec.state == STEP.RECOVERY_REQUESTED
+  if how == DIFFERENCE.TERMS then
     return nil, in_flight and 'IN_FLIGHT' or nil
-  elseif rec.current == 'A' then
+  elseif rec.current == STATE.ACTIVE then
     return nil, 'BEGUN' -- even if no agent has: a person may have resolved the step
   elseif is_gone and in_flight_or_unknown(rec) then
     return nil, 'GONE' -- no definition would undo it
@@ -42,16 +42,16 @@ end
 local function replace_step(job, i, rec, before)
   if rec then
     local maybe = in_flight_or_unknown(rec) and before ~= 'ANEW'
-    if rec.state == 'R' then
+    if rec.state == STEP.IN_FLIGHT then
       add_history(job, 'withdrawn', i, rec.attempt, token_id(i, rec.token))
-    elseif rec.state == 'F' and rec.since >= job.since then -- failed in the present direction
+    elseif rec.state == STEP.FAILED and rec.since >= job.since then -- in the present direction
       remove_failed(job, i, rec)
     end
     remove_parked(job, i)
-    set_state(job, i, rec, 'W', 0)
-    rec.current = maybe and 'U' or 'D'
+    set_state(job, i, rec, STEP.AT_REST, 0)
+    rec.current = maybe and STATE.UNKNOWN or STATE.DISABLED
     if maybe then
-      rec.asked, rec.turn = 'D', job.turn - 1
+      rec.asked, rec.turn = STATE.DISABLED, job.turn - 1
     end
     rec.token, rec.attempt, rec.since = '-', 0, 0
     rec.failures, rec.expiries, rec.unstarted = 0, 0, 0
@@ -80,12 +80,12 @@ local function plan_migration(job, has_waited, gone, words)
       step.rec = present(job, step.i, text)
       step.before, why = before_migration(job, step.i, step.rec, step.how, k <= gone)
       -- this call may have dispatched it
-      why = why or has_waited and step.rec.state == 'R' and 'IN_FLIGHT'
+      why = why or has_waited and step.rec.state == STEP.IN_FLIGHT and 'IN_FLIGHT'
       if why then
         return nil, why, step.i
       end
       undo[#undo + 1] = step.before == 'UNDO' and step or nil
-      in_flight_step = step.rec.state == 'R' and step.i or in_flight_step
+      in_flight_step = step.rec.state == STEP.IN_FLIGHT and step.i or in_flight_step
     end
   end
   if #undo > 0 and in_flight_step then
@@ -100,7 +100,7 @@ end
 -- steps that differ from those of the job, see target(). The first `gone` of them are not in the
 -- newer version; none of these may be in flight, or have taken effect.
 function commands.migrate(job, command, definition, n, name, gone, ...)
-  if finished(job) or job.ending ~= '' or job.desired == 'D' then
+  if finished(job) or job.ending ~= '' or job.desired == STATE.DISABLED then
     return 'WRONG_STATE', finished(job) and job.outcome or job.ending ~= '' and 'ENDING' or 'BACK'
   elseif job.waits_for ~= '' then
     return 'WRONG_STATE', 'CHANGING'
@@ -123,7 +123,7 @@ function commands.migrate(job, command, definition, n, name, gone, ...)
     if step.before == 'ANEW' then
       add_history(job, 'anew', step.i)
     end
-    if step.how ~= 't' then
+    if step.how ~= DIFFERENCE.TERMS then
       replace_step(job, step.i, step.rec, step.before)
     end
   end
@@ -131,7 +131,7 @@ function commands.migrate(job, command, definition, n, name, gone, ...)
   local cursor = job.cursor
   count_anew(job)
   for _, work in ipairs(cursor) do
-    if work.from == 'y' or work.from == 'w' then -- a Retry of all steps, a Resume
+    if work.from == WALK.RETRY or work.from == WALK.RESUME then
       work.offset = 0
       job.cursor[#job.cursor + 1] = work
     end

@@ -135,7 +135,8 @@ function functions.step_events(p, job_id)
       local rec = parse_record(call('HGET', job.key, int(i)), step_of(job.def, i))
       local failure = (event == 'failed' or event == 'parked') and call('HGET', data, 'e' .. int(i))
       put(out, concat({seq, at, event, attempt ~= '' and attempt or int(rec.attempt),
-        event == 'dispatched' and (last == 'D' and 'D' or 'A') or rec.asked,
+        event == 'dispatched' and (last == STATE.DISABLED and STATE.DISABLED or STATE.ACTIVE)
+          or rec.asked,
         event ~= 'dispatched' and last ~= '' and last or '-'}, ' '),
         step_of(job.def, i).name or '', failure and deciding.without_details(failure) or '')
     end

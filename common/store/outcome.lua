@@ -76,20 +76,21 @@ local function set_decisions(job, forward, back)
 end
 
 -- Records that a failure of step i (nil: of no step) decides that the job does not reach its
--- desired state, on the way forward (asked = A) or back (D). Only the first failure of each way is
--- kept. The job's field is "name asked reason number class", then "|" and the same for the way
--- back; the job's data keeps the error of the step.
+-- desired state, on the way forward (asked: ACTIVE) or back (DISABLED). Only the first failure of
+-- each way is kept. The job's field is "name asked reason number class", then "|" and the same for
+-- the way back; the job's data keeps the error of the step.
 function deciding.record_failure(job, i, asked, reason)
   local forward, back = decisions(job)
-  if (asked == 'A' and forward or asked == 'D' and back) ~= '' then
+  if (asked == STATE.ACTIVE and forward or asked == STATE.DISABLED and back) ~= '' then
     return
   end
   local data, name = job.p .. 'data:' .. job.id, i and step_of(job.def, i).name or ''
   local text = i and call('HGET', data, 'e' .. int(i))
   local this = concat({name == '' and '-' or name, asked, reason, i and int(i) or '-',
     class_of(job, reason)}, ' ')
-  set_decisions(job, asked == 'A' and this or forward, asked == 'D' and this or back)
-  call('HSET', data, asked == 'A' and 'failure' or 'failure_back',
+  set_decisions(job, asked == STATE.ACTIVE and this or forward,
+    asked == STATE.DISABLED and this or back)
+  call('HSET', data, asked == STATE.ACTIVE and 'failure' or 'failure_back',
     text and deciding.without_details(text) or '')
   count_up(job.key, 'failures', 1)
 end
@@ -109,13 +110,14 @@ end
 -- the job goes on; with `all`, those of both directions.
 function deciding.reset(job, all)
   local forward = decisions(job)
-  set_decisions(job, not all and job.desired == 'D' and forward or '', '')
+  set_decisions(job, not all and job.desired == STATE.DISABLED and forward or '', '')
 end
 
 -- Adds an alert to the answer. i: the step, or NO_STEP. asked: what the dispatch concerned asked
--- for, A (if left out) or D.
+-- for, ACTIVE if left out.
 function alert(job, i, reason, asked)
-  job.alerts[#job.alerts + 1] = {i = i, reason = reason, asked = asked or 'A', seq = job.seq}
+  job.alerts[#job.alerts + 1]
+    = {i = i, reason = reason, asked = asked or STATE.ACTIVE, seq = job.seq}
 end
 
 -- Adds an alert about the last entry of the history, and puts it into the outbox, where it stays
@@ -127,7 +129,7 @@ function alert_job(job, i, reason, asked)
   end
   alert(job, i, reason, asked)
   add_notification(job, 'ALERT', reason,
-    i == NO_STEP and '' or int(i) .. (asked == 'D' and ' 1' or ' 0'))
+    i == NO_STEP and '' or int(i) .. (asked == STATE.DISABLED and ' 1' or ' 0'))
 end
 
 -- Whether an end needs a person: no client or person has asked for it, and the workflow does not
@@ -146,7 +148,7 @@ function settle(job, outcome, reason)
   if outcome == 'FAILED' or outcome == 'COMPENSATION_FAILED' then
     -- If a person has retried another step since, deciding.reset() has deleted the failure.
     deciding.record_failure(job, tonumber(match(job.failed, '^%d+')),
-      outcome == 'FAILED' and 'A' or 'D', 'PERMANENT')
+      outcome == 'FAILED' and STATE.ACTIVE or STATE.DISABLED, 'PERMANENT')
   end
   set(job, 'outcome', outcome)
   if reason ~= '' then
@@ -156,7 +158,7 @@ function settle(job, outcome, reason)
   if job.hold ~= '' and outcome ~= 'KILLED' then
     set(job, 'hold', '')
   end
-  set(job, 'current', job.open == 0 and job.desired or 'U')
+  set(job, 'current', job.open == 0 and job.desired or STATE.UNKNOWN)
   if job.next_try > 0 then
     set(job, 'next_try', 0)
   end

@@ -14,27 +14,28 @@ local function backoff(t, failures, fraction)
 end
 
 local function back_off(job, i, rec, wait)
-  set_state(job, i, rec, 'B', job.now + floor(wait))
+  set_state(job, i, rec, STEP.BACKING_OFF, job.now + floor(wait))
 end
 
 local function on_success(job, i, rec, op)
   rec.current, rec.unstarted = rec.asked, 0
   local name = int(i)
-  set_data(job, 'r' .. name, rec.asked == 'A' and op.result or '')
+  set_data(job, 'r' .. name, rec.asked == STATE.ACTIVE and op.result or '')
   remove_parked(job, i) -- also if an undo has succeeded while the job goes forward
-  add_history(job, rec.asked == 'A' and 'done' or 'undone', name, int(rec.attempt),
+  add_history(job, rec.asked == STATE.ACTIVE and 'done' or 'undone', name, int(rec.attempt),
     token_id(i, rec.token), op.agent)
   come_to_rest(job, i, rec, op.nonce)
 end
 
 -- Whether an agent may have begun a dispatch, by the kind of the report about it:
---   N        yes: an agent that had the request may have died, and the broker offered it again for
---            the rest of its wait
---   S        yes: another scheduler may have sent the request
---   X, L     no: no queue took the request, or it is too large; yes if a copy was sent (c<step>)
---   others   yes
+--   UNSTARTED    yes: an agent that had the request may have died, and the broker offered it again
+--                for the rest of its wait
+--   UNSENT       yes: another scheduler may have sent the request
+--   UNROUTABLE   no: no queue took the request; yes if a copy was sent (c<step>)
+--   UNSENDABLE   no: the request is too large; yes if a copy was sent
+--   others       yes
 local function dispatch_may_be_begun(job, i, rec, op)
-  return op.kind ~= 'X' and op.kind ~= 'L'
+  return op.kind ~= REPORT.UNROUTABLE and op.kind ~= REPORT.UNSENDABLE
     or call('HGET', job.p .. 'data:' .. job.id, 'c' .. i) == rec.token
 end
 
@@ -44,32 +45,33 @@ local function on_failure(job, i, rec, op)
   if not dispatch_may_be_begun(job, i, rec, op) then -- the current state of the step stays
     rec.unstarted = rec.unstarted + 1
   else
-    local proven = op.effect == 'N' and rec.asked == 'A' and step.waived
-    rec.current, rec.unstarted = proven and 'D' or 'U', 0
+    local proven = op.effect == PROVEN.NO_EFFECT and rec.asked == STATE.ACTIVE and step.waived
+    rec.current, rec.unstarted = proven and STATE.DISABLED or STATE.UNKNOWN, 0
   end
   call('HSET', job.p .. 'data:' .. job.id, 'e' .. i, op.error)
   if rec.expiries >= t.expiries then
     rec.expiries = 0 -- an agent has answered: the next expiry alone must not park the step again
   end
-  if op.kind == 'F' then
+  if op.kind == REPORT.DEFERRED then
     add_history(job, 'deferred', i, rec.attempt, token_id(i, rec.token), op.agent)
   else
     rec.failures = rec.failures + 1
     add_history(job, 'failed', i, rec.attempt, token_id(i, rec.token), op.agent)
   end
-  -- The second condition holds, for example, if an undo is too large to be sent (L) and the job
-  -- goes forward again: the step is still ACTIVE, as wanted.
+  -- The second condition holds, for example, if an undo is UNSENDABLE and the job goes forward
+  -- again: the step is still ACTIVE, as wanted.
   if is_obsolete(job, rec) or rec.current == job.desired then
     come_to_rest(job, i, rec, op.nonce)
-  elseif op.kind == 'F' and rec.attempt == 1 and can_dispatch(job) and op.retry_after > 0
-    and op.retry_after < AT_ONCE then
+  elseif op.kind == REPORT.DEFERRED and rec.attempt == 1 and can_dispatch(job)
+    and op.retry_after > 0 and op.retry_after < AT_ONCE then
     -- Dispatched by this call, because timers cannot be that short; but only after the first
     -- attempt, or this could go on for ever.
     dispatch(job, i, rec, rec.asked, op.nonce)
-  elseif op.kind == 'F' then
+  elseif op.kind == REPORT.DEFERRED then
     local wait = op.retry_after > 0 and op.retry_after or t.backoff_initial
     back_off(job, i, rec, wait * (1 + t.jitter * op.fraction))
-  elseif op.kind == 'P' or op.kind == 'L' or t.non_retryable[op.error_class] then
+  elseif op.kind == REPORT.PERMANENT or op.kind == REPORT.UNSENDABLE
+    or t.non_retryable[op.error_class] then
     give_up(job, i, rec, t.on_permanent, 'PERMANENT', 0)
   elseif rec.failures >= t.attempts then
     give_up(job, i, rec, t.on_exhausted, 'EXHAUSTED', t.park > 0 and job.now + t.park or 0)
@@ -78,9 +80,10 @@ local function on_failure(job, i, rec, op)
   end
 end
 
--- Kinds of reports about requests that came back or were not sent; except L, which counts as a
--- failure.
-local UNSTARTED = {N = true, J = true, S = true, X = true, K = true}
+-- Kinds of reports about requests that came back or were not sent; except UNSENDABLE, which counts
+-- as a failure.
+local UNSTARTED = {[REPORT.UNSTARTED] = true, [REPORT.REJECTED] = true, [REPORT.UNSENT] = true,
+  [REPORT.UNROUTABLE] = true, [REPORT.REFUSED] = true}
 
 -- Whether a request came back clearly before its wait was over. Then the broker or an agent has
 -- discarded it, and would discard it again at once. A deadline may have shortened the wait or the
@@ -103,19 +106,20 @@ local function on_unstarted(job, i, rec, op)
   -- The event `unstarted` says that the request came back; an agent may have begun it all the same.
   local begun = dispatch_may_be_begun(job, i, rec, op)
   add_history(job, begun and 'unstarted' or 'unroutable', i, rec.attempt, token_id(i, rec.token))
-  if op.kind ~= 'S' then
-    local why = op.kind == 'N' and 'NO_AGENT' or op.kind == 'J' and 'REJECTED' or 'UNROUTABLE'
+  if op.kind ~= REPORT.UNSENT then
+    local why = op.kind == REPORT.UNSTARTED and 'NO_AGENT'
+      or op.kind == REPORT.REJECTED and 'REJECTED' or 'UNROUTABLE'
     alert(job, i, why, rec.asked)
   end
   -- If this was the one dispatch after a silence interval, the next one is that again.
   rec.token = rec.expiries >= t.expiries and SILENCE_OVER or '-'
   if begun then
-    rec.current = 'U'
+    rec.current = STATE.UNKNOWN
   end
-  if op.kind == 'J' then
+  if op.kind == REPORT.REJECTED then
     call('HSET', job.key, 'b' .. i, '1')
   end
-  local thrown = op.kind == 'J' or begun and is_thrown_back(job, i, rec, t)
+  local thrown = op.kind == REPORT.REJECTED or begun and is_thrown_back(job, i, rec, t)
   if not can_dispatch(job) or rec.current == job.desired or next_asked(job, rec) ~= rec.asked then
     come_to_rest(job, i, rec, op.nonce)
   elseif begun and not thrown then
@@ -176,7 +180,7 @@ function functions.unsent(p, job_id, nonce, by, number, list, first)
     local i = tonumber(match(token, '^(%d+)%.[%w_-]+$'))
     local text = i and i < job.n and call('HGET', job.key, int(i))
     local rec = text and record_of(job, i, text)
-    if rec and rec.state == 'R' and rec.token == token then
+    if rec and rec.state == STEP.IN_FLIGHT and rec.token == token then
       local copied, known = unpack(call('HMGET', p .. 'data:' .. job.id, 'c' .. i, 'u' .. i))
       copied = copied == token
       local known_token, known_number = match(known or '', '^(%S+) (%d+)$')
@@ -201,8 +205,9 @@ end
 -- token of the step was made from the nonce of this call, the call was carried out before, and its
 -- answer was lost.
 local function on_other_token(job, i, rec, op, out)
-  local after_deferral = op.kind == 'F' and op.retry_after > 0 and op.retry_after < AT_ONCE
-    and rec.state == 'R' and rec.attempt == 2
+  local after_deferral = op.kind == REPORT.DEFERRED
+    and op.retry_after > 0 and op.retry_after < AT_ONCE
+    and rec.state == STEP.IN_FLIGHT and rec.attempt == 2
   if op.redelivered == '1' and (rec.token == make_token(i, op.nonce)
     or after_deferral and was_deferred(job, i, op.token)) then
     add_in_flight(job, {i})
@@ -231,9 +236,10 @@ local function refusal(job, i, rec, op)
     return 'OTHER_STEP', true -- the agent has mixed two requests up
   elseif is_other_actor(job, i, rec, op.actor) then
     return 'OTHER_ACTOR', true
-  elseif rec.asked == 'A' and job.bytes + #op.result > DATA_MAX then
+  elseif rec.asked == STATE.ACTIVE and job.bytes + #op.result > DATA_MAX then
     return 'DATA_FULL'
-  elseif (op.kind == 'N' or op.kind == 'J') and progress_of(job.p, job.id, i, rec.token) then
+  elseif (op.kind == REPORT.UNSTARTED or op.kind == REPORT.REJECTED)
+    and progress_of(job.p, job.id, i, rec.token) then
     return 'BEGUN' -- the agent has died or lost its connection: LockedUntil decides
   end
 end
@@ -249,11 +255,11 @@ end
 
 -- Changes the step as the report says.
 local function apply(job, i, rec, op)
-  local unserved, asked = rec.unstarted > 0 and op.kind ~= 'L', rec.asked
+  local unserved, asked = rec.unstarted > 0 and op.kind ~= REPORT.UNSENDABLE, rec.asked
   if UNSTARTED[op.kind] then
     on_unstarted(job, i, rec, op)
     unserved = false
-  elseif op.kind == rec.asked then
+  elseif op.kind == rec.asked then -- REPORT and STATE have the same letters for this
     on_success(job, i, rec, op)
   else
     on_failure(job, i, rec, op)
@@ -272,10 +278,10 @@ local function record_one(p, now, by, op, budget, out)
     return
   end
   local rec = record_of(job, i, job.step_text)
-  if rec.token ~= op.token or rec.state == 'R' and finished(job) then
+  if rec.token ~= op.token or rec.state == STEP.IN_FLIGHT and finished(job) then
     on_other_token(job, i, rec, op, out)
     return
-  elseif rec.state ~= 'R' then
+  elseif rec.state ~= STEP.IN_FLIGHT then
     on_repetition(job, i, op, out)
     return
   end
@@ -293,17 +299,10 @@ end
 -- record -> <transition>...
 -- Records reports: replies, and requests that came back. The answer has a transition for each of
 -- them, in the same order. by: the calling scheduler. Values of a report:
---   kind       A(CTIVE), D(ISABLED): the step got to that state
---              T(RANSIENT), P(ERMANENT): the step failed
---              F: the agent deferred the step (DEFERRED)
---              N: the request came back, no agent took it in time (UNSTARTED)
---              S: the scheduler could not send the request in time (UNSENT)
---              J: an agent rejected the request, or a limit of its queue removed it (REJECTED)
---              X: no queue took the request (UNROUTABLE)
---              K: the broker refused the request (REFUSED)
---              L: the request is too large to be sent (UNSENDABLE), a permanent failure
+--   kind       a letter REPORT
 --   fraction   of the jitter, in millionths
---   effect     N: proven that no run under this key has taken effect, or ever will
+--   effect     PROVEN.NO_EFFECT: it is proven that no run under this key has taken effect, or ever
+--              will; else ''
 --   step       the name that the reply gives; '' for none
 --   actor      whose agents have sent the reply, as the broker says; '' if it does not
 --   agent      the name that the agent gives itself; '' for none

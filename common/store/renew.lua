@@ -8,7 +8,7 @@ local function in_flight(p, now, id, token)
   local i = tonumber(match(token, '^(%d+)%.[%w_-]+$'))
   local job = i and load(p, id, now, int(i))
   local rec = job and job.step_text and parse_record(job.step_text)
-  if not rec or rec.token ~= token or rec.state ~= 'R' then
+  if not rec or rec.token ~= token or rec.state ~= STEP.IN_FLIGHT then
     return nil, job and 'STALE' or 'UNKNOWN_JOB'
   end
   return rec, i, job
@@ -51,7 +51,7 @@ function functions.renew(p, job_id, token, fraction, note, elapsed, actor)
   end
   call('HSET', p .. 'data:' .. job_id, 'p' .. i,
     format('%s %.0f %s %s', token, limit, fraction, note))
-  set_state(job, i, rec, 'R', min(limit, lease))
+  set_state(job, i, rec, STEP.IN_FLIGHT, min(limit, lease))
   local begins = not known and job.events == 'reply'
   if begins then
     add_history(job, 'began', i, rec.attempt, token_id(i, token), match(fraction, '@(%S+)$'))

@@ -100,8 +100,8 @@ local function make_readable(p, id, now)
     end
   end
   local desired, phase = unpack(call('HMGET', key, 'desired', 'phase'))
-  if desired ~= 'A' and desired ~= 'D' then
-    call('HSET', key, 'desired', 'A')
+  if desired ~= STATE.ACTIVE and desired ~= STATE.DISABLED then
+    call('HSET', key, 'desired', STATE.ACTIVE)
   end
   if phase ~= 'PENDING' and phase ~= 'PROCESSED' and phase ~= 'ERROR' then
     call('HSET', key, 'phase', 'PROCESSING')

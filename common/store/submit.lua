@@ -50,7 +50,7 @@ local function submit_again(p, job, digest, redelivered, reply_to, correlation, 
     set_address(p .. 'data:' .. job.id, reply_to, correlation)
   end
   if redelivered == '1' then
-    add_in_flight_after(job, 'r')
+    add_in_flight_after(job, WALK.ROOTS)
   end
   local out = {}
   put_transition(out, 'ALREADY', job)
@@ -103,7 +103,7 @@ end
 -- later.
 local function write_first(job, digest, priority, complete_by)
   local c = job.changed
-  c.def, c.digest, c.current = job.def.digest, digest, 'D'
+  c.def, c.digest, c.current = job.def.digest, digest, STATE.DISABLED
   c.desired, c.phase = job.desired, job.phase
   c.turn, c.n, c.created, c.bytes, c.busy = '1', int(job.n), int(job.now), '0', '0'
   c.priority = priority ~= '0' and priority or nil
@@ -245,11 +245,11 @@ function functions.submit(p, job_id, digest, definition, workflow, redelivered, 
   write_data(job, full_name, complete_by, reply_to, correlation, labels, list, first)
   add_history(job, 'created', def.digest, by)
   move_watermark(job)
-  if desired ~= 'A' then
+  if desired ~= STATE.ACTIVE then
     job.open = 0
     settle(job, 'COMPENSATED', 'REQUESTED')
   elseif not later then
-    job.cursor[1] = {from = 'r', offset = 0, edge = 0}
+    job.cursor[1] = {from = WALK.ROOTS, offset = 0, edge = 0}
     drive_on(job, nonce)
   end
   save(job, not later and by or nil)

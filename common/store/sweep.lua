@@ -7,18 +7,19 @@
 -- is n_before().
 local function count_missing(job, i, sweep)
   local step, list, first = step_of(job.def, i), nil, 0
-  if job.desired == 'A' then
+  if job.desired == STATE.ACTIVE then
     step.after = step.after or numbers(step.after_text)
     list = step.after
   else
     list, first = dependents_at(job.def, i, sweep.edge)
   end
-  local wanted, fields = job.desired == 'A' and '^A . W' or '^D . W', {}
+  -- current: the desired state; asked: any; state: AT_REST
+  local wanted, fields = job.desired == STATE.ACTIVE and '^A . W' or '^D . W', {}
   for k = sweep.edge - first + 1, min(sweep.edge - first + CHUNK, #list) do
     fields[#fields + 1] = int(list[k])
   end
   for _, other in ipairs(call('HMGET', job.key, unpack(fields))) do
-    local is = other and match(other, wanted) or not other and job.desired == 'D'
+    local is = other and match(other, wanted) or not other and job.desired == STATE.DISABLED
     sweep.missing = sweep.missing + (is and 0 or 1)
   end
   sweep.edge = sweep.edge + #fields
@@ -26,11 +27,11 @@ local function count_missing(job, i, sweep)
 end
 
 local function count(job, sweep, rec)
-  sweep.open = sweep.open + ((rec.state == 'W' and rec.current == job.desired) and 0 or 1)
+  sweep.open = sweep.open + ((rec.state == STEP.AT_REST and rec.current == job.desired) and 0 or 1)
   sweep.busy = sweep.busy + (under_way(rec.state) and 1 or 0)
-  if rec.state == 'F' and rec.asked == 'A' then
+  if rec.state == STEP.FAILED and rec.asked == STATE.ACTIVE then
     sweep.failed_forward = sweep.failed_forward + 1
-  elseif rec.state == 'F' then
+  elseif rec.state == STEP.FAILED then
     sweep.failed_undo = sweep.failed_undo + 1
   end
 end
@@ -72,21 +73,21 @@ local function sweep_steps(job, sweep, places)
   while sweep.step < job.n and seen < BUDGET do
     local i = sweep.step
     local rec = record_of(job, i, call('HGET', job.key, int(i)))
-    local waits = rec.state == 'W' and rec.current ~= job.desired and may_send
-      and (job.waits_for == '' or next_asked(job, rec) == 'D')
+    local waits = rec.state == STEP.AT_REST and rec.current ~= job.desired and may_send
+      and (job.waits_for == '' or next_asked(job, rec) == STATE.DISABLED)
     local before = waits and n_before(job, step_of(job.def, i)) or 0
     seen = seen + 1 + (sweep.edge < before and count_missing(job, i, sweep) or 0)
     if sweep.edge >= before then
       if waits and (sweep.missing ~= rec.waiting or sweep.missing == 0) then
         rec.waiting = sweep.missing
         if rec.waiting == 0 then
-          set_state(job, i, rec, 'M', job.now)
+          set_state(job, i, rec, STEP.RECOVERY_REQUESTED, job.now)
         end
         job.records[i] = rec
         places[#places + 1] = int(i)
         add_history(job, 'mended', i)
       end
-      if rec.state == 'P' and add_parked(job, i) then -- a build before 46 did not
+      if rec.state == STEP.PARKED and add_parked(job, i) then -- a build before 46 did not
         set_attention_cause(job, i, rec.asked, why_used_up(job, i, rec) or '-')
       end
       count(job, sweep, rec)

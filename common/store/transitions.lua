@@ -5,24 +5,24 @@
 
 local FAILED_BYTES = 1000        -- limit of the list of steps that have failed for good
 
--- Whether the walk t has counted step i already; true if no such walk is under way. Until then a
+-- Whether WALK.TURN has counted step i already; true if no such walk is under way. Until then a
 -- step that comes to rest is not dispatched, and changes neither `open` nor the join counters of
 -- other steps, because the walk will count it.
 function walk_has_passed(job, i)
   local k = 1
-  while job.cursor[k] and job.cursor[k].from == 'l' do
+  while job.cursor[k] and job.cursor[k].from == WALK.ENDING do
     k = k + 1
   end
   local walk = job.cursor[k]
-  return not walk or walk.from ~= 't' or i < walk.offset or i == walk.offset and walk.edge > 0
+  return not walk or walk.from ~= WALK.TURN or i < walk.offset or i == walk.offset and walk.edge > 0
 end
 
 -- Passes over a step that is to be undone and has no revert. Return: whether it is such a step.
 function pass_over(job, i, rec)
-  if next_asked(job, rec) == 'A' or step_of(job.def, i).has_revert then
+  if next_asked(job, rec) == STATE.ACTIVE or step_of(job.def, i).has_revert then
     return false
   end
-  rec.current = 'D'
+  rec.current = STATE.DISABLED
   job.records[i] = rec
   add_history(job, 'skipped', i)
   return true
@@ -53,7 +53,7 @@ end
 function begin(job, i, rec, nonce)
   if not can_dispatch(job) then
     return -- the walk after a hold visits every step
-  elseif pass_over(job, i, rec) and job.desired == 'D' then
+  elseif pass_over(job, i, rec) and job.desired == STATE.DISABLED then
     reach_desired(job, i)
   else
     dispatch(job, i, rec, next_asked(job, rec), nonce)
@@ -65,7 +65,7 @@ end
 function come_to_rest(job, i, rec, nonce)
   job.records[i] = rec
   record_of(job, i)
-  set_state(job, i, rec, 'W', 0)
+  set_state(job, i, rec, STEP.AT_REST, 0)
   if not walk_has_passed(job, i) then
     return
   elseif rec.current == job.desired then
@@ -93,7 +93,7 @@ end
 function park(job, i, rec, reason, till)
   set_attention_cause(job, i, rec.asked, class_of(job, reason))
   local is_new = add_parked(job, i)
-  set_state(job, i, rec, 'P', till)
+  set_state(job, i, rec, STEP.PARKED, till)
   add_history(job, 'parked', i, reason)
   if is_new or till == 0 then
     alert_job(job, i, 'PARKED', rec.asked)
@@ -135,7 +135,7 @@ function set_failed_counts(job, to_do, to_undo)
 end
 
 local function count_failed(job, rec, n)
-  if rec.asked == 'A' then
+  if rec.asked == STATE.ACTIVE then
     set_failed_counts(job, job.failed_forward + n, job.failed_undo)
   else
     set_failed_counts(job, job.failed_forward, job.failed_undo + n)
@@ -144,19 +144,19 @@ end
 
 -- If the job goes forward: applies its deadline, unless the deadline has passed already.
 function apply_deadline(job)
-  if job.desired == 'A' and job.complete_by > job.now then
+  if job.desired == STATE.ACTIVE and job.complete_by > job.now then
     lower_due(job, job.complete_by)
-  elseif job.desired == 'A' and job.complete_by > 0 then
+  elseif job.desired == STATE.ACTIVE and job.complete_by > 0 then
     deadline.mark_passed(job, job.turn - 1) -- it limits nothing in this turn
   end
 end
 
--- Has the walk t count every step anew, and dispatch each step that waits for nothing. Dispatches
+-- Has WALK.TURN count every step anew, and dispatch each step that waits for nothing. Dispatches
 -- in flight are left alone.
 function count_anew(job)
   set(job, 'epoch', job.turn)
   job.open = job.n
-  job.cursor = {{from = 't', offset = 0, edge = 0}}
+  job.cursor = {{from = WALK.TURN, offset = 0, edge = 0}}
 end
 
 -- Turns the job. Dispatches in flight are left alone: they are answered, or expire.
@@ -176,7 +176,7 @@ function turn(job, desired, cause, ...)
   if job.next_try > 0 then
     set(job, 'next_try', 0)
   end
-  set(job, 'current', 'U')
+  set(job, 'current', STATE.UNKNOWN)
   if cause ~= 'FAILURE' then
     deciding.reset(job, true)
   end
@@ -194,11 +194,11 @@ end
 function end_as_it_is(job, reason)
   set(job, 'ending', reason)
   add_history(job, 'ending', reason)
-  table.insert(job.cursor, 1, {from = 'l', offset = 0, edge = 0})
+  table.insert(job.cursor, 1, {from = WALK.ENDING, offset = 0, edge = 0})
 end
 
 local function add_failed(job, i, rec)
-  set_state(job, i, rec, 'F', 0)
+  set_state(job, i, rec, STEP.FAILED, 0)
   count_failed(job, rec, 1)
   if #job.failed < FAILED_BYTES then
     set(job, 'failed', job.failed == '' and int(i) or job.failed .. ' ' .. int(i))
@@ -214,8 +214,8 @@ function remove_failed(job, i, rec)
   count_failed(job, rec, -1)
 end
 
--- Adds a walk of this kind (w, y) over all steps to the cursor, unless the last piece of the cursor
--- is such a walk and has not begun.
+-- Adds a walk of this kind (RESUME, RETRY) over all steps to the cursor, unless the last piece of
+-- the cursor is such a walk and has not begun.
 function add_walk(job, kind)
   local last = job.cursor[#job.cursor]
   if not last or last.from ~= kind or last.offset > 0 then
@@ -223,25 +223,25 @@ function add_walk(job, kind)
   end
 end
 
--- Ends the attempts of a step as the policy says (recourse): parks the step (P), turns the job (C),
--- or ends the job (F). An undo that is not parked has failed for good.
+-- Ends the attempts of a step as the policy says (recourse): parks the step (PARK), turns the job
+-- (COMPENSATE), or ends the job (FAIL). An undo that is not parked has failed for good.
 function give_up(job, i, rec, recourse, reason, till)
-  if recourse == 'P' then
+  if recourse == RECOURSE.PARK then
     park(job, i, rec, reason, till)
     return
   end
   deciding.record_failure(job, i, rec.asked, reason)
-  if rec.asked == 'D' then
+  if rec.asked == STATE.DISABLED then
     add_history(job, 'given_up', i, reason)
     add_failed(job, i, rec)
     if change.waits_for(job, i) then
       -- The change cannot be carried out; the other work of the job goes on.
       change.drop(job, 'FAILED', i)
-      add_walk(job, 'w')
+      add_walk(job, WALK.RESUME)
     end
-  elseif recourse == 'C' then
-    set_state(job, i, rec, 'W', 0)
-    turn(job, 'D', 'FAILURE', reason, i)
+  elseif recourse == RECOURSE.COMPENSATE then
+    set_state(job, i, rec, STEP.AT_REST, 0)
+    turn(job, STATE.DISABLED, 'FAILURE', reason, i)
   else
     add_history(job, 'given_up', i, reason)
     add_failed(job, i, rec)

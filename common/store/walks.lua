@@ -1,15 +1,16 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
 -- The cursor: a list of work that did not fit into a call. Each piece is "from:offset" or
--- "from:offset:edge". The work goes on at the offset. Only t has an edge: then the step at the
--- offset is counted already, and the edge is 1 plus the index of its next neighbour to visit. from:
+-- "from:offset:edge". The work goes on at the offset. Only TURN has an edge: then the step at the
+-- offset is counted already, and the edge is 1 plus the index of its next neighbour to visit. from
+-- is a number or a letter WALK:
 --   <number>  that step is where the job wants it: each step after it has one less to wait for
---   r         the job begins: dispatches the roots, which are the steps after step 'r'
---   t         the job has turned, or was migrated: counts every step, and dispatches each that
+--   ROOTS     the job begins: dispatches the roots, which are the steps after step WALK.ROOTS
+--   TURN      the job has turned, or was migrated: counts every step, and dispatches each that
 --             waits for nothing
---   w         the job was on hold: dispatches each step that waits for nothing
---   y         Retry of all steps: does the same, and restarts parked and failed steps
---   l         the job is to end: cancels every timer
+--   RESUME    the job was on hold: dispatches each step that waits for nothing
+--   RETRY     Retry of all steps: does the same, and restarts parked and failed steps
+--   ENDING    the job is to end: cancels every timer
 
 -- Visits steps after `from`, which is where the job wants it: those in one piece of their list, as
 -- far as the budget goes. Return: the offset at which to go on.
@@ -27,7 +28,7 @@ local function work_on_step(job, from, offset, nonce)
     -- dependency, so its record need not be read. Exception: roots that an earlier call has left; a
     -- person's command may have touched them.
     if not job.records[i] and not (job.turn == 1 and step_of(job.def, i).n_after <= 1
-      and (from ~= 'r' or offset == 0)) then
+      and (from ~= WALK.ROOTS or offset == 0)) then
       fields = fields or {}
       fields[#fields + 1] = int(i)
     end
@@ -41,12 +42,12 @@ local function work_on_step(job, from, offset, nonce)
   for k = 1, count do
     local i = list[k]
     local rec = record_of(job, i, texts and texts[int(i)])
-    if rec.state ~= 'W' or rec.current ~= job.desired then
-      if from ~= 'r' then
+    if rec.state ~= STEP.AT_REST or rec.current ~= job.desired then
+      if from ~= WALK.ROOTS then
         rec.waiting = rec.waiting - 1
       end
       job.records[i] = rec
-      if rec.waiting == 0 and rec.state == 'W' and walk_has_passed(job, i) then
+      if rec.waiting == 0 and rec.state == STEP.AT_REST and walk_has_passed(job, i) then
         begin(job, i, rec, nonce)
       end
     end
@@ -92,7 +93,7 @@ function reset_counts(rec)
 end
 
 -- Whether a step that waits for no other step was dispatched, and is not where the job wants it. If
--- it is in state W, the walk l has cancelled its timer, or its last request came back while nothing
+-- it is at rest, WALK.ENDING has cancelled its timer, or its last request came back while nothing
 -- could be sent.
 function has_tried(job, rec)
   return rec.since == job.epoch and rec.waiting == 0 and rec.current ~= job.desired
@@ -100,14 +101,15 @@ function has_tried(job, rec)
 end
 
 -- Whether a Retry of all steps restarts this one. A parked step whose next attempt is due has the
--- state M; its failures and expiries show that it was parked. A step whose timer the walk l has
--- cancelled was parked or backing off; its record does not say which.
+-- state RECOVERY_REQUESTED; its failures and expiries show that it was parked. A step whose timer
+-- WALK.ENDING has cancelled was parked or backing off; its record does not say which.
 function retry_applies(job, i, rec)
-  if rec.state == 'P' or rec.state == 'F' then
+  if rec.state == STEP.PARKED or rec.state == STEP.FAILED then
     return true
-  elseif rec.state == 'R' or rec.current == job.desired or rec.failures + rec.expiries == 0 then
+  elseif rec.state == STEP.IN_FLIGHT or rec.current == job.desired
+    or rec.failures + rec.expiries == 0 then
     return false
-  elseif rec.state == 'W' then
+  elseif rec.state == STEP.AT_REST then
     return has_tried(job, rec)
   end
   return why_used_up(job, i, rec) ~= nil
@@ -116,18 +118,18 @@ end
 -- Whether the walk of a Retry of all steps has yet to reach this step.
 function retry_ahead(job, i)
   for _, work in ipairs(job.cursor) do
-    if work.from == 'y' and work.offset <= i then
+    if work.from == WALK.RETRY and work.offset <= i then
       return true
     end
   end
   return false
 end
 
--- Visits a step in the walk t: dispatches it if it waits for nothing. If its attempts were used up
+-- Visits a step in WALK.TURN: dispatches it if it waits for nothing. If its attempts were used up
 -- it begins anew, because the job has turned. Return: whether it is where the job wants it, so that
 -- it is to be counted.
 local function turn_step(job, i, rec, nonce)
-  if rec.state ~= 'W' then
+  if rec.state ~= STEP.AT_REST then
     return false
   elseif rec.failures + rec.expiries > 0 and is_same_work(job, rec, next_asked(job, rec))
     and why_used_up(job, i, rec) then
@@ -135,11 +137,11 @@ local function turn_step(job, i, rec, nonce)
     job.records[i] = rec
   end
   if rec.current ~= job.desired and rec.waiting == 0 and can_dispatch(job) then
-    if not (pass_over(job, i, rec) and job.desired == 'D') then
+    if not (pass_over(job, i, rec) and job.desired == STATE.DISABLED) then
       dispatch(job, i, rec, next_asked(job, rec), nonce)
     end
   end
-  return rec.state == 'W' and rec.current == job.desired
+  return rec.state == STEP.AT_REST and rec.current == job.desired
 end
 
 local function turn_piece(job, work, nonce)
@@ -175,22 +177,22 @@ local function walk_waiting(job, work, nonce)
   local last, texts = walk_ahead(job, work)
   for i = work.offset, last - 1 do
     local rec = record_of(job, i, texts[i])
-    if work.from == 'y' and retry_applies(job, i, rec) then
-      if rec.state == 'F' then
+    if work.from == WALK.RETRY and retry_applies(job, i, rec) then
+      if rec.state == STEP.FAILED then
         remove_failed(job, i, rec)
       end
       remove_parked(job, i)
       reset_counts(rec)
-      set_state(job, i, rec, 'W', 0)
+      set_state(job, i, rec, STEP.AT_REST, 0)
     end
     local reason, till
-    if rec.state == 'W' and has_tried(job, rec)
+    if rec.state == STEP.AT_REST and has_tried(job, rec)
       and is_same_work(job, rec, next_asked(job, rec)) then
       reason, till = why_used_up(job, i, rec)
     end
-    if reason then -- its timer was cancelled by the walk l
+    if reason then -- its timer was cancelled by WALK.ENDING
       park(job, i, rec, reason, till)
-    elseif rec.state == 'W' and rec.current ~= job.desired and rec.waiting == 0 then
+    elseif rec.state == STEP.AT_REST and rec.current ~= job.desired and rec.waiting == 0 then
       begin(job, i, rec, nonce)
     elseif under_way(rec.state) and rec.till > 0 then
       lower_due(job, rec.till)
@@ -204,8 +206,8 @@ local function cancel_timers(job, work)
   for i = work.offset, last - 1 do
     if text_under_way(texts[i]) then
       local rec = record_of(job, i, texts[i])
-      if rec.state ~= 'R' and rec.state ~= 'F' then
-        set_state(job, i, rec, 'W', 0)
+      if rec.state ~= STEP.IN_FLIGHT and rec.state ~= STEP.FAILED then
+        set_state(job, i, rec, STEP.AT_REST, 0)
       end
     end
   end
@@ -216,11 +218,11 @@ end
 local function work_off(job, nonce)
   while job.budget.left > 0 and has_cursor_work(job) do
     local work, done = job.cursor[1], nil
-    if work.from == 't' then
+    if work.from == WALK.TURN then
       done = turn_piece(job, work, nonce)
-    elseif work.from == 'w' or work.from == 'y' then
+    elseif work.from == WALK.RESUME or work.from == WALK.RETRY then
       done = walk_waiting(job, work, nonce)
-    elseif work.from == 'l' then
+    elseif work.from == WALK.ENDING then
       done = cancel_timers(job, work)
     else
       work.offset, done = work_on(job, work.from, work.offset, nonce)
@@ -235,7 +237,7 @@ function work_off_all(job, nonce)
   work_off(job, nonce)
   if job.waits_for ~= '' and job.ending == '' and change.is_due(job) then
     change.carry_out(job, nonce)
-    add_walk(job, 'w')
+    add_walk(job, WALK.RESUME)
     work_off(job, nonce)
   end
 end

@@ -277,6 +277,21 @@ class Library(unittest.TestCase):
         self.refuses("clock.lua", "local clock = read_clock(p)\n  local seen",
                      "local clock = read(p)\n  local seen", "read is not declared")
 
+    def test_letters(self):
+        """A name that no letter has is refused, with its line. In a string or comment it stays."""
+        part, code = "renew.lua", "rec.state ~= STEP.IN_FLIGHT then\n"
+        text = (library.FOLDER / part).read_text(encoding="utf-8")
+        line = text.count("\n", 0, text.index(code)) + 1
+        for name in ("STEP.FLYING", "STEP.in_flight", "STATE.IN_FLIGHT"):
+            with self.assertRaises(library.Wrong) as wrong:
+                library.join({part: text.replace("STEP.IN_FLIGHT then", f"{name} then")})
+            self.assertEqual(f"common/store/{part}:{line}: schema.txt has no letter {name}",
+                             str(wrong.exception))
+        self.refuses(part, code, code.replace("STEP", "STOP"), "STOP is not declared")
+        kept = "'STEP.FLYING' .. \"STEP.PARKED\" -- STEP.FLYING"
+        joined = library.join({part: text.replace(code, f"{kept}\n or {code}")})
+        self.assertIn(f"{kept}\n or rec.state ~= 'R' then\n", joined)
+
     def test_what_lua_allows(self):
         part, begin = "registration.lua", "local function register("
         n_locals = self.locals_of(part) + 200

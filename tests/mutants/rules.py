@@ -57,8 +57,8 @@ RULES = {
         ),
         "a later failure in the same direction counts as the decisive one": (
             lua("outcome"),
-            "  if (asked == 'A' and forward or asked == 'D' and back) ~= '' then",
-            "  if false then",
+            "  if (asked == STATE.ACTIVE and forward or asked == STATE.DISABLED and back) ~= ''",
+            "  if false",
             FUNCTIONS_TEST + "test_deciding_failure",
         ),
         "a job that goes on keeps its failure": (
@@ -87,7 +87,7 @@ RULES = {
         ),
         "a Retry of an undo hides why the job goes back": (
             lua("outcome"),
-            "  set_decisions(job, not all and job.desired == 'D' and forward or '', '')",
+            "  set_decisions(job, not all and job.desired == STATE.DISABLED and forward or '', '')",
             "  set_decisions(job, '', '')",
             FUNCTIONS_TEST + "test_deciding_failure_outlasts_a_failed_undo",
         ),
@@ -105,7 +105,7 @@ RULES = {
         ),
         "a step that an older build has parked puts its job on no list": (
             lua("sweep"),
-            "      if rec.state == 'P' and add_parked(job, i) then",
+            "      if rec.state == STEP.PARKED and add_parked(job, i) then",
             "      if false then",
             FUNCTIONS_TEST + "test_attention_for_a_step_parked_by_an_earlier_build",
         ),
@@ -222,20 +222,20 @@ RULES = {
         ),
         "a deadline bounds an undo": (
             lua("dispatch"),
-            "  if asked ~= 'A' or job.complete_by == 0 then",
+            "  if asked ~= STATE.ACTIVE or job.complete_by == 0 then",
             "  if job.complete_by == 0 then",
             FUNCTIONS_TEST + "test_no_lease_beyond_the_deadline",
         ),
         "a deadline bounds leases although on_deadline is park": (
             lua("dispatch"),
-            "  return def.on_deadline ~= 'P'\n",
+            "  return def.on_deadline ~= RECOURSE.PARK\n",
             "  return true\n",
             FUNCTIONS_TEST + "test_lease_is_not_cut_if_the_deadline_parks",
         ),
         "forward work is sent past the deadline": (
             lua("dispatch"),
-            "  if left and left <= 0 then\n    set_state(",
-            "  if false then\n    set_state(",
+            "  if left and left <= 0 then\n    -- the next drive",
+            "  if false then\n    -- the next drive",
         ),
         "a lease that the deadline has cut short counts as an expiry": (
             lua("expire"),
@@ -312,7 +312,8 @@ RULES = {
         "a deferral does not end the silence intervals": (
             lua("record"),
             "  if rec.expiries >= t.expiries then\n    rec.expiries = 0",
-            "  if op.kind ~= 'F' and rec.expiries >= t.expiries then\n    rec.expiries = 0",
+            "  if op.kind ~= REPORT.DEFERRED and rec.expiries >= t.expiries then\n"
+            "    rec.expiries = 0",
             FUNCTIONS_TEST + "test_deferral_resets_expiries",
         ),
         "an unroutable request uses up the try after a silence interval": (
@@ -431,8 +432,8 @@ RULES = {
         ),
         "a Submit that is published twice sends its requests again": (
             lua("submit"),
-            "  if redelivered == '1' then\n    add_in_flight_after(job, 'r')",
-            "  if true then\n    add_in_flight_after(job, 'r')",
+            "  if redelivered == '1' then\n    add_in_flight_after(job, WALK.ROOTS)",
+            "  if true then\n    add_in_flight_after(job, WALK.ROOTS)",
             "tests/integration/test_functions.py Functions.test_follow_ups_of_redelivered_messages",
         ),
         "a command that is published twice sends its requests again": (
@@ -443,8 +444,8 @@ RULES = {
         ),
         "a Recover that is published twice sends again what is in flight": (
             lua("drive"),
-            "elseif rec.state == 'R' and again == '1' then",
-            "elseif rec.state == 'R' then",
+            "elseif rec.state == STEP.IN_FLIGHT and again == '1' then",
+            "elseif rec.state == STEP.IN_FLIGHT then",
             "tests/integration/test_functions.py Functions.test_follow_ups_of_redelivered_messages",
         ),
         "a Receipt is sent before the job is recorded": (
@@ -480,13 +481,13 @@ RULES = {
         ),
         "a reply's token is not compared": (
             lua("record"),
-            "if rec.token ~= op.token or rec.state == 'R' and finished(job) then",
+            "if rec.token ~= op.token or rec.state == STEP.IN_FLIGHT and finished(job) then",
             "if false then",
         ),
         "an expiry does not withdraw the token": (
             lua("expire"),
-            "  rec.current, rec.token = 'U', counts and '-' or NO_EVIDENCE\n",
-            "  rec.current = 'U'\n",
+            "  rec.current, rec.token = STATE.UNKNOWN, counts and '-' or NO_EVIDENCE\n",
+            "  rec.current = STATE.UNKNOWN\n",
         ),
         "a late reply leaves no evidence": (
             lua("record"),
@@ -502,8 +503,8 @@ RULES = {
         ),
         "a reply is late by the clock": (
             lua("record"),
-            "  if rec.token ~= op.token or rec.state == 'R' and finished(job) then",
-            "  if rec.token ~= op.token or rec.till < now or rec.state == 'R' "
+            "  if rec.token ~= op.token or rec.state == STEP.IN_FLIGHT and finished(job) then",
+            "  if rec.token ~= op.token or rec.till < now or rec.state == STEP.IN_FLIGHT "
             "and finished(job) then",
             "tests/integration/test_functions.py Functions.test_reply_after_locked_until",
         ),
@@ -511,28 +512,30 @@ RULES = {
     "The effect of a failed, lost or returned attempt is UNKNOWN, and it is undone": {
         "a step with an unknown effect is not undone": (
             lua("record"),
-            "  rec.current, rec.unstarted = proven and 'D' or 'U', 0\n",
-            "  rec.current, rec.unstarted = 'D', 0\n",
+            "  rec.current, rec.unstarted = proven and STATE.DISABLED or STATE.UNKNOWN, 0\n",
+            "  rec.current, rec.unstarted = STATE.DISABLED, 0\n",
         ),
         "a lease that has ended proves that nothing was done": (
             lua("expire"),
-            "  rec.current, rec.token = 'U', counts and '-' or NO_EVIDENCE\n",
+            "  rec.current, rec.token = STATE.UNKNOWN, counts and '-' or NO_EVIDENCE\n",
             "  rec.token = counts and '-' or NO_EVIDENCE\n",
         ),
         "a returned request that an agent has begun counts as one without effect": (
             lua("record"),
-            "  if begun then\n    rec.current = 'U'\n",
+            "  if begun then\n    rec.current = STATE.UNKNOWN\n",
             "  if false then\n",
         ),
         "a request that could not be sent in time counts as one that no agent had": (
             lua("record"),
-            "op.kind ~= 'X' and op.kind ~= 'L'\n",
-            "op.kind ~= 'X' and op.kind ~= 'L' and op.kind ~= 'S'\n",
+            "op.kind ~= REPORT.UNROUTABLE and op.kind ~= REPORT.UNSENDABLE\n",
+            "op.kind ~= REPORT.UNROUTABLE and op.kind ~= REPORT.UNSENDABLE "
+            "and op.kind ~= REPORT.UNSENT\n",
         ),
         "a request that the broker refused counts as one that no agent had": (
             lua("record"),
-            "op.kind ~= 'X' and op.kind ~= 'L'\n",
-            "op.kind ~= 'X' and op.kind ~= 'L' and op.kind ~= 'K'\n",
+            "op.kind ~= REPORT.UNROUTABLE and op.kind ~= REPORT.UNSENDABLE\n",
+            "op.kind ~= REPORT.UNROUTABLE and op.kind ~= REPORT.UNSENDABLE "
+            "and op.kind ~= REPORT.REFUSED\n",
         ),
         "a copy of a request counts as one that no agent had if the first copy found no queue": (
             lua("dispatch"),
@@ -542,8 +545,8 @@ RULES = {
         ),
         "work that an earlier turn may have done is repeated without an undo": (
             lua("dispatch"),
-            "rec.current == 'U' and (rec.asked == 'D' or rec.turn < job.since) then",
-            "rec.current == 'U' and rec.asked == 'D' then",
+            "    and (rec.asked == STATE.DISABLED or rec.turn < job.since) then\n",
+            "    and rec.asked == STATE.DISABLED then\n",
         ),
         "a copy of a request counts as one that no agent had when it expires": (
             "scheduler/on_expired.c",
@@ -572,25 +575,26 @@ RULES = {
         ),
         "a failure report waives an undo although the step does not allow it": (
             lua("record"),
-            "op.effect == 'N' and rec.asked == 'A' and step.waived",
-            "op.effect == 'N' and rec.asked == 'A'",
+            "op.effect == PROVEN.NO_EFFECT and rec.asked == STATE.ACTIVE and step.waived",
+            "op.effect == PROVEN.NO_EFFECT and rec.asked == STATE.ACTIVE",
         ),
         "a failure report never waives an undo": (
             lua("record"),
-            "op.effect == 'N' and rec.asked == 'A' and step.waived",
+            "op.effect == PROVEN.NO_EFFECT and rec.asked == STATE.ACTIVE and step.waived",
             "false",
         ),
     },
     "TRANSIENT is tried again, PERMANENT and a non_retryable class are not": {
         "a permanent failure is tried again": (
             lua("record"),
-            "  elseif op.kind == 'P' or op.kind == 'L' or t.non_retryable[op.error_class] then",
+            "  elseif op.kind == REPORT.PERMANENT or op.kind == REPORT.UNSENDABLE\n"
+            "    or t.non_retryable[op.error_class] then",
             "  elseif false then",
         ),
         "a step whose request is too large to be sent is undone": (
             lua("record"),
-            "op.kind ~= 'X' and op.kind ~= 'L'\n",
-            "op.kind ~= 'X'\n",
+            "op.kind ~= REPORT.UNROUTABLE and op.kind ~= REPORT.UNSENDABLE\n",
+            "op.kind ~= REPORT.UNROUTABLE\n",
             "tests/integration/test_functions.py Functions.test_request_too_large",
         ),
         "an undo that was never sent fails although the job does not want it": (
@@ -607,14 +611,14 @@ RULES = {
         ),
         "a non_retryable class is tried again": (
             lua("record"),
-            "op.kind == 'L' or t.non_retryable[op.error_class] then",
-            "op.kind == 'L' then",
+            "    or t.non_retryable[op.error_class] then",
+            "    then",
         ),
     },
     "DEFER is tried again when it says, and is not counted": {
         "the store counts a deferral as a failure": (
             lua("record"),
-            "  if op.kind == 'F' then\n    add_history(job, 'deferred'",
+            "  if op.kind == REPORT.DEFERRED then\n    add_history(job, 'deferred'",
             "  if false then\n    add_history(job, 'deferred'",
         ),
         "a deferral waits for another time than it asks for": (
@@ -652,8 +656,8 @@ RULES = {
         "counters go on from one turn to the next": (
             lua("dispatch"),
             "    rec.failures, rec.expiries, rec.unstarted = 0, 0, 0\n  end\n"
-            "  if asked == 'A' then",
-            "  end\n  if asked == 'A' then",
+            "  if asked == STATE.ACTIVE then",
+            "  end\n  if asked == STATE.ACTIVE then",
         ),
     },
     "A failure waits initial × coefficient^(n-1), at most the maximum, jitter added": {
@@ -705,8 +709,8 @@ RULES = {
         ),
         "a step that kills its agents is sent to more of them": (
             lua("drive"),
-            "  elseif rec.token ~= SILENCE_OVER and rec.current == 'U' "
-            "and rec.expiries >= t.expiries then",
+            "  elseif rec.token ~= SILENCE_OVER and rec.current == STATE.UNKNOWN\n"
+            "    and rec.expiries >= t.expiries then",
             "  elseif false then",
         ),
         "each try of a parked step raises another alert": (
@@ -729,8 +733,9 @@ RULES = {
         ),
         "a step that became due during a hold is not named again": (
             lua("expire"),
-            "next_asked(job, rec) == 'A')\n    and not is_obsolete(job, rec) then\n    return nil",
-            "next_asked(job, rec) == 'A') then\n    return nil",
+            "next_asked(job, rec) == STATE.ACTIVE)\n    and not is_obsolete(job, rec) then\n"
+            "    return nil",
+            "next_asked(job, rec) == STATE.ACTIVE) then\n    return nil",
             FUNCTIONS_TEST + "test_step_named_on_hold_in_a_job_that_ends",
         ),
     },
@@ -793,8 +798,8 @@ RULES = {
         ),
         "a returned request that an agent has begun is taken from that agent": (
             lua("record"),
-            "  elseif (op.kind == 'N' or op.kind == 'J') and progress_of(job.p, job.id, i, "
-            "rec.token) then\n",
+            "  elseif (op.kind == REPORT.UNSTARTED or op.kind == REPORT.REJECTED)\n"
+            "    and progress_of(job.p, job.id, i, rec.token) then\n",
             "  elseif false then\n",
             FUNCTIONS_TEST + "test_expired_request_with_progress_stays_in_flight",
         ),
@@ -940,7 +945,7 @@ RULES = {
         ),
         "a rejected request is sent again at once": (
             lua("record"),
-            "  local thrown = op.kind == 'J' or begun and",
+            "  local thrown = op.kind == REPORT.REJECTED or begun and",
             "  local thrown = begun and",
             "tests/integration/test_functions.py Functions.test_rejected_request",
         ),
@@ -1199,7 +1204,7 @@ RULES = {
         ),
         "a job is not due when its deadline passes": (
             lua("expire"),
-            "  if at > job.now and job.desired == 'A' then\n    lower_due(job, at)",
+            "  if at > job.now and job.desired == STATE.ACTIVE then\n    lower_due(job, at)",
             "  if false then\n    lower_due(job, at)",
         ),
         "a deadline takes the place of a pause": (
@@ -1210,12 +1215,14 @@ RULES = {
         ),
         "on_deadline has no effect": (
             lua("drive"),
-            "  if recourse == 'C' then\n    turn(job, 'D', 'FAILURE', 'DEADLINE')",
-            "  if false then\n    turn(job, 'D', 'FAILURE', 'DEADLINE')",
+            "  if recourse == RECOURSE.COMPENSATE then\n"
+            "    turn(job, STATE.DISABLED, 'FAILURE', 'DEADLINE')",
+            "  if false then\n    turn(job, STATE.DISABLED, 'FAILURE', 'DEADLINE')",
         ),
         "a deadline counts on the way back": (
             lua("job"),
-            "job.now >= job.complete_by and not job.deadline_turn\n    and job.desired == 'A' and",
+            "job.now >= job.complete_by and not job.deadline_turn\n"
+            "    and job.desired == STATE.ACTIVE and",
             "job.now >= job.complete_by and not job.deadline_turn\n    and",
         ),
         "a job that is retried forgets its deadline": (
@@ -1233,7 +1240,7 @@ RULES = {
         ),
         "a job that goes forward again does not wait for its start_at": (
             lua("commands"),
-            "  elseif to == 'A' and job.start_at > job.now and not job.started then",
+            "  elseif to == STATE.ACTIVE and job.start_at > job.now and not job.started then",
             "  elseif false then",
             "tests/integration/test_functions.py Functions.test_turn_before_start_at",
         ),
@@ -1257,14 +1264,15 @@ RULES = {
         ),
         "an undo does not wait for all dependents": (
             lua("dispatch"),
-            "  return job.desired == 'A' and step.n_after or step.n_dependents\nend",
-            "  return job.desired == 'A' and step.n_after or min(step.n_dependents, 1)\nend",
+            "  return job.desired == STATE.ACTIVE and step.n_after or step.n_dependents\nend",
+            "  return job.desired == STATE.ACTIVE and step.n_after or min(step.n_dependents, 1)\n"
+            "end",
         ),
         "a step in flight counts as undone": (
             lua("walks"),
-            "  if rec.state ~= 'W' then\n    return false\n  elseif rec.failures",
-            "  if rec.state == 'R' and rec.current == 'D' then\n"
-            "    return job.desired == 'D'\n"
+            "  if rec.state ~= STEP.AT_REST then\n    return false\n  elseif rec.failures",
+            "  if rec.state == STEP.IN_FLIGHT and rec.current == STATE.DISABLED then\n"
+            "    return job.desired == STATE.DISABLED\n"
             "  elseif rec.failures",
         ),
         "an undo waits for all that is in flight": (
@@ -1272,38 +1280,41 @@ RULES = {
             "  if rec.current ~= job.desired and rec.waiting == 0 and can_dispatch(job) then\n"
             "    if not",
             "  if rec.current ~= job.desired and rec.waiting == 0 and can_dispatch(job) "
-            "and (job.desired == 'A' or job.busy == 0) then\n"
+            "and (job.desired == STATE.ACTIVE or job.busy == 0) then\n"
             "    if not",
         ),
     },
     "A turn does not touch dispatches in flight, and nothing new goes forward": {
         "a forward action begins after the turn back": (
             lua("dispatch"),
-            "  return job.ending ~= '' or rec.asked == 'A' and (job.desired == 'D' "
-            "or rec.turn < job.since)\n",
+            "  return job.ending ~= '' or rec.asked == STATE.ACTIVE\n"
+            "    and (job.desired == STATE.DISABLED or rec.turn < job.since)\n",
             "  return job.ending ~= ''\n",
         ),
         "timers of the direction before fire": (
             lua("dispatch"),
-            "    if turned and rec.state ~= 'R' then\n",
+            "    if turned and rec.state ~= STEP.IN_FLIGHT then\n",
             "    if false then\n",
         ),
         "a turn withdraws dispatches in flight": (
             lua("dispatch"),
-            "    if turned and rec.state ~= 'R' then\n      set_state(job, i, rec, 'W', 0)",
-            "    if turned then\n      set_state(job, i, rec, 'W', 0)",
+            "    if turned and rec.state ~= STEP.IN_FLIGHT then\n"
+            "      set_state(job, i, rec, STEP.AT_REST, 0)",
+            "    if turned then\n      set_state(job, i, rec, STEP.AT_REST, 0)",
         ),
     },
     "An undo that was sent is completed before its step goes forward again": {
         "an undo in flight is forgotten when the job turns again": (
             lua("dispatch"),
-            "rec.current == 'U' and (rec.asked == 'D' or rec.turn < job.since) then",
-            "rec.current == 'U' and rec.turn < job.since and rec.asked == 'A' then",
+            "    and (rec.asked == STATE.DISABLED or rec.turn < job.since) then\n",
+            "    and rec.turn < job.since and rec.asked == STATE.ACTIVE then\n",
         ),
         "each try of an undo has a key of its own": (
             lua("dispatch"),
-            "    or rec.current == 'U' and (asked == 'D' or rec.turn >= job.since))",
-            "    or rec.current == 'U' and asked == 'A' and rec.turn >= job.since)",
+            "    or rec.current == STATE.UNKNOWN "
+            "and (asked == STATE.DISABLED or rec.turn >= job.since))",
+            "    or rec.current == STATE.UNKNOWN "
+            "and asked == STATE.ACTIVE and rec.turn >= job.since)",
         ),
     },
     "On the way forward only what an earlier turn may have done is undone before another try": {
@@ -1311,7 +1322,7 @@ RULES = {
             lua("transitions"),
             "    dispatch(job, i, rec, next_asked(job, rec), nonce)\n  end\nend\n\n"
             "-- Brings a step",
-            "    local back = rec.current == 'U' and step_of(job.def, i).has_revert\n"
+            "    local back = rec.current == STATE.UNKNOWN and step_of(job.def, i).has_revert\n"
             "    dispatch(job, i, rec, back and 'D' or next_asked(job, rec), nonce)\n  end\nend\n"
             "\n-- Brings a step",
         ),
@@ -1319,12 +1330,13 @@ RULES = {
     "Each turn has keys of its own, and all tries of the same work have one key": {
         "a turn keeps the old key": (
             lua("dispatch"),
-            "    rec.turn = (asked == 'D' and job.desired == 'A') and job.since - 1 or job.turn\n",
+            "    rec.turn = (asked == STATE.DISABLED and job.desired == STATE.ACTIVE) "
+            "and job.since - 1\n      or job.turn\n",
             "    rec.turn = max(rec.turn, 1)\n",
         ),
         "new arguments keep the old key": (
             lua("change"),
-            "  if how ~= 't' then\n    set(job, 'turn', job.turn + 1)\n",
+            "  if how ~= DIFFERENCE.TERMS then\n    set(job, 'turn', job.turn + 1)\n",
             "  if false then\n    set(job, 'turn', job.turn + 1)\n",
             "tests/integration/test_functions.py Functions.test_forward_turn_of_an_undo",
         ),
@@ -1332,7 +1344,7 @@ RULES = {
     "An undo has its own actor, arguments, lock and policy": {
         "an undo has the terms of the forward action": (
             lua("definitions"),
-            "  if asked == 'A' then\n    return step.forward\n",
+            "  if asked == STATE.ACTIVE then\n    return step.forward\n",
             "  if true then\n    return step.forward\n",
         ),
         "an undo goes to the actor of the forward action": (
@@ -1354,8 +1366,8 @@ RULES = {
     "An undo gets the arguments, the result and the key of its forward action": {
         "an undo gets a key that the forward action did not have": (
             lua("dispatch"),
-            "  if asked == 'A' then\n    rec.forward = rec.turn",
-            "  if asked == 'A' then\n    rec.forward = job.since",
+            "  if asked == STATE.ACTIVE then\n    rec.forward = rec.turn",
+            "  if asked == STATE.ACTIVE then\n    rec.forward = job.since",
             "tests/integration/test_functions.py Functions.test_forward_turn_of_an_undo",
         ),
         "an undo carries the key of another turn": (
@@ -1379,7 +1391,7 @@ RULES = {
     "A step without an undo is passed over": {
         "a step without an undo keeps its job from going back": (
             lua("transitions"),
-            "  if next_asked(job, rec) == 'A' or step_of(job.def, i).has_revert then",
+            "  if next_asked(job, rec) == STATE.ACTIVE or step_of(job.def, i).has_revert then",
             "  if true then",
         ),
     },
@@ -1454,14 +1466,14 @@ RULES = {
         ),
         "a rejected request did not begin": (
             lua("record"),
-            "  if op.kind == 'J' then\n",
+            "  if op.kind == REPORT.REJECTED then\n",
             "  if false then\n",
             "tests/integration/test_functions.py Functions.test_migrate_a_silent_step",
         ),
         "a request that was rejected after Progress did not begin": (
             lua("record"),
-            "  elseif (op.kind == 'N' or op.kind == 'J') and progress_of(",
-            "  elseif op.kind == 'N' and progress_of(",
+            "  elseif (op.kind == REPORT.UNSTARTED or op.kind == REPORT.REJECTED)\n",
+            "  elseif op.kind == REPORT.UNSTARTED\n",
             "tests/integration/test_functions.py Functions.test_rejected_after_progress",
         ),
         "an expiry that only the queue has shown does not double the wait": (
@@ -1558,7 +1570,7 @@ RULES = {
         ),
         "a sweep leaves a step that waits for nothing": (
             lua("sweep"),
-            "          set_state(job, i, rec, 'M', job.now)\n",
+            "          set_state(job, i, rec, STEP.RECOVERY_REQUESTED, job.now)\n",
             "",
             "tests/integration/test_functions.py Functions.test_sweep_mends_a_join_counter",
         ),
@@ -1603,7 +1615,7 @@ RULES = {
     "The input and the results of a job take 64 MiB at most": {
         "a result may exceed the limit": (
             lua("record"),
-            "  elseif rec.asked == 'A' and job.bytes + #op.result > DATA_MAX then\n",
+            "  elseif rec.asked == STATE.ACTIVE and job.bytes + #op.result > DATA_MAX then\n",
             "  elseif false then\n",
             "tests/integration/test_functions.py Functions.test_limit_of_data_of_a_job",
         ),
@@ -1653,7 +1665,7 @@ RULES = {
         ),
         "a job whose undo has failed goes forward again": (
             lua("commands"),
-            "  elseif to == 'A' and job.outcome == 'COMPENSATION_FAILED' then\n",
+            "  elseif to == STATE.ACTIVE and job.outcome == 'COMPENSATION_FAILED' then\n",
             "  elseif false then\n",
             "tests/integration/test_functions.py Functions.test_compensation_failed",
         ),
@@ -1727,8 +1739,8 @@ RULES = {
         ),
         "join counters are not counted while a job is on hold": (
             lua("job"),
-            "and (work.from ~= 't' or job.ending == ''))",
-            "and work.from ~= 't')",
+            "and (work.from ~= WALK.TURN or job.ending == ''))",
+            "and work.from ~= WALK.TURN)",
             FUNCTIONS_TEST + "test_resolve_in_a_paused_job_that_turned",
         ),
         "a job on hold sends requests": (
@@ -1748,9 +1760,9 @@ RULES = {
         ),
         "a paused job takes no replies": (
             lua("record"),
-            "rec.token ~= op.token or rec.state == 'R' and finished(job) then",
-            "rec.token ~= op.token or rec.state == 'R' and (finished(job) or job.hold == "
-            "'paused') then",
+            "rec.token ~= op.token or rec.state == STEP.IN_FLIGHT and finished(job) then",
+            "rec.token ~= op.token or rec.state == STEP.IN_FLIGHT and "
+            "(finished(job) or job.hold == 'paused') then",
             "tests/integration/test_turns.py Turns.test_pause",
         ),
     },
@@ -1769,8 +1781,8 @@ RULES = {
         ),
         "a Retry of all steps keeps the counters": (
             lua("walks"),
-            "      reset_counts(rec)\n      set_state(job, i, rec, 'W', 0)\n",
-            "      set_state(job, i, rec, 'W', 0)\n",
+            "      reset_counts(rec)\n      set_state(job, i, rec, STEP.AT_REST, 0)\n",
+            "      set_state(job, i, rec, STEP.AT_REST, 0)\n",
             FUNCTIONS_TEST + "test_retry_all_of_steps_whose_timers_the_end_cancelled",
         ),
         "a Retry of all steps keeps the counters of a due step that it has not reached yet": (
@@ -1787,28 +1799,28 @@ RULES = {
         ),
         "a Retry of all steps counts a step as passed that it reaches next": (
             lua("walks"),
-            "work.from == 'y' and work.offset <= i then",
-            "work.from == 'y' and work.offset < i then",
+            "work.from == WALK.RETRY and work.offset <= i then",
+            "work.from == WALK.RETRY and work.offset < i then",
             FUNCTIONS_TEST + "test_retry_all_before_the_walk_reaches_a_step",
         ),
         "a Retry of all steps keeps the counters of a step that was parked when the job ended": (
             lua("walks"),
-            "  elseif rec.state == 'R' or rec.current == job.desired "
-            "or rec.failures + rec.expiries == 0 then",
-            "  elseif rec.state ~= 'M' then",
+            "  elseif rec.state == STEP.IN_FLIGHT or rec.current == job.desired\n"
+            "    or rec.failures + rec.expiries == 0 then",
+            "  elseif rec.state ~= STEP.RECOVERY_REQUESTED then",
             FUNCTIONS_TEST + "test_retry_all_of_steps_whose_timers_the_end_cancelled",
         ),
         "a Retry of all steps keeps the counters of a step that had failed when the job ended": (
             lua("walks"),
-            "  elseif rec.state == 'W' then\n    return has_tried(job, rec)\n",
+            "  elseif rec.state == STEP.AT_REST then\n    return has_tried(job, rec)\n",
             "",
             FUNCTIONS_TEST + "test_retry_all_of_a_permanent_failure_after_the_end",
         ),
         "a Retry of all steps passes over a step for which recovery was requested": (
             lua("walks"),
-            "  elseif rec.state == 'R' or rec.current == job.desired "
-            "or rec.failures + rec.expiries == 0 then",
-            "  elseif rec.state ~= 'W' or rec.current == job.desired "
+            "  elseif rec.state == STEP.IN_FLIGHT or rec.current == job.desired\n"
+            "    or rec.failures + rec.expiries == 0 then",
+            "  elseif rec.state ~= STEP.AT_REST or rec.current == job.desired "
             "or rec.failures + rec.expiries == 0 then",
             FUNCTIONS_TEST + "test_retry_all_of_a_step_due_to_be_parked",
         ),
@@ -1821,8 +1833,8 @@ RULES = {
         ),
         "a Retry of all steps begins parked steps before it checks their counters": (
             lua("commands"),
-            "resume_after_failure(job, next(recs) and 'w' or 'y')",
-            "resume_after_failure(job, 'w')",
+            "resume_after_failure(job, next(recs) and WALK.RESUME or WALK.RETRY)",
+            "resume_after_failure(job, WALK.RESUME)",
             FUNCTIONS_TEST + "test_retry_all_of_a_permanent_failure_after_the_end",
         ),
         "a parked step whose timer the end of its job cancelled does not count as parked": (
@@ -1833,12 +1845,14 @@ RULES = {
         ),
         "a step in flight is retried": (
             lua("commands"),
-            "  if rec.state == 'R' or rec.state == 'M' then\n    return rec.state ==",
+            "  if rec.state == STEP.IN_FLIGHT or rec.state == STEP.RECOVERY_REQUESTED then\n"
+            "    return rec.state ==",
             "  if false then\n    return rec.state ==",
         ),
         "a step that may have taken effect gets other arguments": (
             lua("change"),
-            "  return how == '!' and 'ANEW' or nil, how ~= '!' and 'UNKNOWN' or nil\n",
+            "  return how == DIFFERENCE.ANEW and 'ANEW' or nil, "
+            "how ~= DIFFERENCE.ANEW and 'UNKNOWN' or nil\n",
             "  return 'ANEW'\n",
             FUNCTIONS_TEST + "test_new_arguments_for_an_unknown_step_are_refused",
         ),
@@ -1852,7 +1866,7 @@ RULES = {
     "Resolve sets the state of a step, unless it is in flight or waits for other steps": {
         "a step that is resolved as done loses its result": (
             lua("commands"),
-            "  if result ~= '' or state == 'D' then\n",
+            "  if result ~= '' or state == STATE.DISABLED then\n",
             "  if true then\n",
             "tests/integration/test_functions.py Functions.test_resolve_keeps_the_result",
         ),
@@ -1863,7 +1877,7 @@ RULES = {
         ),
         "a step in flight is resolved": (
             lua("commands"),
-            "  elseif rec.state == 'R' then\n    return 'WRONG_STATE', 'IN_FLIGHT', i\n",
+            "  elseif rec.state == STEP.IN_FLIGHT then\n    return 'WRONG_STATE', 'IN_FLIGHT', i\n",
             "  elseif false then\n",
         ),
         "a step is resolved before the steps that it waits for": (
@@ -1875,7 +1889,7 @@ RULES = {
     "Kill: the job stops where it is, for good": {
         "a killed job takes replies": (
             lua("record"),
-            "if rec.token ~= op.token or rec.state == 'R' and finished(job) then",
+            "if rec.token ~= op.token or rec.state == STEP.IN_FLIGHT and finished(job) then",
             "if rec.token ~= op.token then",
         ),
         "a killed job takes commands": (
@@ -1888,14 +1902,14 @@ RULES = {
     "Migrate changes steps that have not begun, and no others; what may have begun is undone": {
         "a migration loses a Retry of all steps": (
             lua("migrate"),
-            "    if work.from == 'y' or work.from == 'w' then",
-            "    if work.from == 'w' then",
+            "    if work.from == WALK.RETRY or work.from == WALK.RESUME then",
+            "    if work.from == WALK.RESUME then",
             "tests/integration/test_functions.py Functions.test_migrate_after_retry_all",
         ),
         "a migration loses a Resume": (
             lua("migrate"),
-            "    if work.from == 'y' or work.from == 'w' then",
-            "    if work.from == 'y' then",
+            "    if work.from == WALK.RETRY or work.from == WALK.RESUME then",
+            "    if work.from == WALK.RETRY then",
             "tests/integration/test_functions.py Functions.test_migrate_after_resume",
         ),
         "a step is migrated although its agent has sent Progress": (
@@ -1925,7 +1939,7 @@ RULES = {
         "a migration changes a step that has begun": (
             lua("migrate"),
             "    or rec.unstarted < rec.attempt - (in_flight and 1 or 0)",
-            "    or rec.current == 'A'",
+            "    or rec.current == STATE.ACTIVE",
             "tests/integration/test_functions.py Functions.test_migrate_a_step_in_flight",
         ),
         "a migration does not count join counters anew": (
@@ -1960,13 +1974,13 @@ RULES = {
         ),
         "a migration repeats a step that a person has resolved as done": (
             lua("migrate"),
-            "  elseif rec.current == 'A' then\n    return nil, 'BEGUN'",
+            "  elseif rec.current == STATE.ACTIVE then\n    return nil, 'BEGUN'",
             "  elseif false then\n    return nil, 'BEGUN'",
             "tests/integration/test_functions.py Functions.test_migrate_a_resolved_step",
         ),
         "a step that had failed for good is still failed after a migration": (
             lua("migrate"),
-            "    elseif rec.state == 'F' and rec.since >= job.since then",
+            "    elseif rec.state == STEP.FAILED and rec.since >= job.since then",
             "    elseif false then",
             "tests/integration/test_functions.py Functions.test_migrate_a_failed_step",
         ),
@@ -1978,8 +1992,8 @@ RULES = {
         ),
         "a migration does not undo what may have been begun": (
             lua("migrate"),
-            "    rec.current = maybe and 'U' or 'D'\n",
-            "    rec.current = 'D'\n",
+            "    rec.current = maybe and STATE.UNKNOWN or STATE.DISABLED\n",
+            "    rec.current = STATE.DISABLED\n",
             "tests/integration/test_migrate.py Migrate.test_in_flight_without_an_agent",
         ),
         "a migration takes a step that has changed for the same": (
@@ -1993,8 +2007,10 @@ RULES = {
     "A step at rest can be changed; what it may have done is undone before, and its fences stay": {
         "a step in flight is changed": (
             lua("commands"),
-            "  if rec.state == 'R' or rec.state == 'M' then\n    return rec.state == 'M' and",
-            "  if rec.state == 'M' then\n    return rec.state == 'M' and",
+            "  if rec.state == STEP.IN_FLIGHT or rec.state == STEP.RECOVERY_REQUESTED then\n"
+            "    return rec.state == STEP.RECOVERY_REQUESTED and",
+            "  if rec.state == STEP.RECOVERY_REQUESTED then\n"
+            "    return rec.state == STEP.RECOVERY_REQUESTED and",
             FUNCTIONS_TEST + "test_change_of_a_step_in_flight_or_done",
         ),
         "a step that may have been done is changed without an undo": (
@@ -2017,34 +2033,36 @@ RULES = {
         ),
         "other steps begin while a change waits": (
             lua("dispatch"),
-            "  elseif asked == 'A' and job.waits_for ~= '' then\n"
-            "    set_state(job, i, rec, 'W', 0)\n    return\n",
+            "  elseif asked == STATE.ACTIVE and job.waits_for ~= '' then\n"
+            "    set_state(job, i, rec, STEP.AT_REST, 0)\n    return\n",
             "",
             FUNCTIONS_TEST + "test_change_of_an_unknown_step",
         ),
         "a change waits only for the first step that is undone": (
             lua("change"),
-            "current == 'U' then\n      return false\n    end\n  end\n  return true\nend\n",
-            "current == 'U' then\n      return false\n    end\n    break\n  end\n  return true\n"
+            "current == STATE.UNKNOWN then\n      return false\n    end\n  end\n  return true\n"
+            "end\n",
+            "current == STATE.UNKNOWN then\n      return false\n    end\n    break\n  end\n"
+            "  return true\n"
             "end\n",
             FUNCTIONS_TEST + "test_migrate_unknown_steps",
         ),
         "steps that a change has held up are not begun": (
             lua("walks"),
-            "    change.carry_out(job, nonce)\n    add_walk(job, 'w')\n",
+            "    change.carry_out(job, nonce)\n    add_walk(job, WALK.RESUME)\n",
             "    change.carry_out(job, nonce)\n",
             FUNCTIONS_TEST + "test_change_of_an_unknown_step",
         ),
         "another lease is other work": (
             lua("change"),
-            "  add_history(job, how == 't' and 'changed' or 'edited', i, what)\n",
+            "  add_history(job, how == DIFFERENCE.TERMS and 'changed' or 'edited', i, what)\n",
             "  set(job, 'turn', job.turn + 1)\n  rec.turn = job.turn\n"
-            "  add_history(job, how == 't' and 'changed' or 'edited', i, what)\n",
+            "  add_history(job, how == DIFFERENCE.TERMS and 'changed' or 'edited', i, what)\n",
             FUNCTIONS_TEST + "test_change_of_the_lease",
         ),
         "a migration to another lease is other work": (
             lua("migrate"),
-            "    if step.how ~= 't' then\n      replace_step(",
+            "    if step.how ~= DIFFERENCE.TERMS then\n      replace_step(",
             "    if true then\n      replace_step(",
             FUNCTIONS_TEST + "test_migrate_to_another_lease",
         ),
@@ -2081,13 +2099,15 @@ RULES = {
         ),
         "an undo that was sent is other work": (
             lua("change"),
-            "    if step.rec.asked == 'A' then\n      step.rec.asked, step.rec.turn = 'D'",
-            "    if true then\n      step.rec.asked, step.rec.turn = 'D'",
+            "    if step.rec.asked == STATE.ACTIVE then\n"
+            "      step.rec.asked, step.rec.turn = STATE.DISABLED",
+            "    if true then\n      step.rec.asked, step.rec.turn = STATE.DISABLED",
             FUNCTIONS_TEST + "test_an_undo_that_was_sent_keeps_its_key",
         ),
         "a try that is due while a change waits is lost": (
             lua("expire"),
-            "  elseif (job.hold ~= '' or job.waits_for ~= '' and next_asked(job, rec) == 'A')\n"
+            "  elseif (job.hold ~= '' or job.waits_for ~= '' "
+            "and next_asked(job, rec) == STATE.ACTIVE)\n"
             "    and",
             "  elseif job.hold ~= ''\n    and",
             FUNCTIONS_TEST + "test_timers_wait_for_a_change",
@@ -2133,8 +2153,8 @@ RULES = {
     "Heartbeats renew a lease, never beyond start + lock; their loss shows early": {
         "a heartbeat makes a lease longer than its lock": (
             lua("renew"),
-            "  set_state(job, i, rec, 'R', min(limit, lease))\n",
-            "  set_state(job, i, rec, 'R', lease + t.lock)\n",
+            "  set_state(job, i, rec, STEP.IN_FLIGHT, min(limit, lease))\n",
+            "  set_state(job, i, rec, STEP.IN_FLIGHT, lease + t.lock)\n",
         ),
         "the first Progress comes late": (
             "agent/heartbeat.c",
@@ -2151,18 +2171,18 @@ RULES = {
         ),
         "the first heartbeat extends the lease to the whole lock": (
             lua("renew"),
-            "  set_state(job, i, rec, 'R', min(limit, lease))\n",
-            "  set_state(job, i, rec, 'R', limit)\n",
+            "  set_state(job, i, rec, STEP.IN_FLIGHT, min(limit, lease))\n",
+            "  set_state(job, i, rec, STEP.IN_FLIGHT, limit)\n",
             "tests/integration/test_long_work.py LongWork.test_early_expiry",
         ),
         "the token of a Progress is not compared": (
             lua("renew"),
-            "  if not rec or rec.token ~= token or rec.state ~= 'R' then",
-            "  if not rec or rec.state ~= 'R' then",
+            "  if not rec or rec.token ~= token or rec.state ~= STEP.IN_FLIGHT then",
+            "  if not rec or rec.state ~= STEP.IN_FLIGHT then",
         ),
         "Progress renews a lease that is over": (
             lua("renew"),
-            "  if not rec or rec.token ~= token or rec.state ~= 'R' then",
+            "  if not rec or rec.token ~= token or rec.state ~= STEP.IN_FLIGHT then",
             "  if not rec or rec.token ~= token then",
             "tests/integration/test_functions.py Functions.test_progress_of_another_token",
         ),
@@ -2307,14 +2327,14 @@ RULES = {
     "An expiry counts once, with any number of supervisors": {
         "a repeated Recover has an effect twice": (
             lua("drive"),
-            "      if rec.state == 'M' then\n",
-            "      if rec.state ~= 'R' then\n",
+            "      if rec.state == STEP.RECOVERY_REQUESTED then\n",
+            "      if rec.state ~= STEP.IN_FLIGHT then\n",
         ),
         "a lease expires again before the job is driven": (
             lua("expire"),
             "    withdraw(job, i, rec)\n  elseif rec.till == 0",
             "    withdraw(job, i, rec)\n"
-            "  elseif rec.state == 'M' and rec.till <= job.now then\n"
+            "  elseif rec.state == STEP.RECOVERY_REQUESTED and rec.till <= job.now then\n"
             "    rec.expiries = rec.expiries + 1\n"
             "  elseif rec.till == 0",
         ),
@@ -3348,8 +3368,8 @@ RULES = {
         ),
         "a redelivered Submit does not send its requests again": (
             lua("submit"),
-            "  if redelivered == '1' then\n    add_in_flight_after(job, 'r')\n",
-            "  if false then\n    add_in_flight_after(job, 'r')\n",
+            "  if redelivered == '1' then\n    add_in_flight_after(job, WALK.ROOTS)\n",
+            "  if false then\n    add_in_flight_after(job, WALK.ROOTS)\n",
         ),
         "a repeated Submit makes its job again": (
             lua("submit"),
@@ -3628,8 +3648,8 @@ RULES = {
     "A dispatch has its own token, and counts for its wait and its lock": {
         "a lease does not include the wait": (
             lua("dispatch"),
-            "'R', job.now + wait + lease)\n",
-            "'R', job.now + lease)\n",
+            "STEP.IN_FLIGHT, job.now + wait + lease)\n",
+            "STEP.IN_FLIGHT, job.now + lease)\n",
         ),
         "a dispatch has the token of the one before": (
             lua("dispatch"),
@@ -3667,8 +3687,8 @@ RULES = {
     "A reply with another state than was asked for, or with too large a result, is a failure": {
         "the success of an undo counts for the forward action": (
             lua("record"),
-            "  elseif op.kind == rec.asked then\n    on_success",
-            "  elseif op.kind == 'A' or op.kind == 'D' then\n    on_success",
+            "  elseif op.kind == rec.asked then",
+            "  elseif op.kind == REPORT.ACTIVE or op.kind == REPORT.DISABLED then",
             FUNCTIONS_TEST + "test_reply_with_the_other_state_is_a_failure",
         ),
         "a permanent failure is recorded as transient": (
@@ -3691,7 +3711,7 @@ RULES = {
         ),
         "the results of a job may have any size": (
             lua("record"),
-            "  elseif rec.asked == 'A' and job.bytes + #op.result > DATA_MAX then\n",
+            "  elseif rec.asked == STATE.ACTIVE and job.bytes + #op.result > DATA_MAX then\n",
             "  elseif false then\n",
             "tests/integration/test_functions.py Functions.test_limit_of_data_of_a_job",
         ),
@@ -3727,7 +3747,7 @@ RULES = {
         ),
         "a job that was submitted as DISABLED begins": (
             lua("submit"),
-            "  if desired ~= 'A' then\n    job.open = 0\n",
+            "  if desired ~= STATE.ACTIVE then\n    job.open = 0\n",
             "  if false then\n    job.open = 0\n",
         ),
     },
@@ -4013,7 +4033,7 @@ RULES = {
         ),
         "an actor without agents raises no alert": (
             lua("record"),
-            "  if op.kind ~= 'S' then\n    local why",
+            "  if op.kind ~= REPORT.UNSENT then\n    local why",
             "  if false then\n    local why",
             f"{SCHEDULER} test_each_outage_has_an_alert",
         ),
@@ -4025,7 +4045,7 @@ RULES = {
         "an alert is lost if its scheduler dies": (
             lua("outcome"),
             "  add_notification(job, 'ALERT', reason,\n"
-            "    i == NO_STEP and '' or int(i) .. (asked == 'D' and ' 1' or ' 0'))\n",
+            "    i == NO_STEP and '' or int(i) .. (asked == STATE.DISABLED and ' 1' or ' 0'))\n",
             "",
         ),
         "a job that its deadline holds raises no alert": (
@@ -4926,8 +4946,9 @@ RULES = {
     "The end of a job cancels timers, and leaves dispatches in flight alone": {
         "the end of a job withdraws dispatches in flight": (
             lua("walks"),
-            "    if rec.state ~= 'R' and rec.state ~= 'F' then\n        set_state",
-            "    if rec.state ~= 'F' then\n        set_state",
+            "    if rec.state ~= STEP.IN_FLIGHT and rec.state ~= STEP.FAILED then\n"
+            "        set_state",
+            "    if rec.state ~= STEP.FAILED then\n        set_state",
         ),
     },
     "Settings come from readable files, or are refused; SIGHUP reads them again, ends nothing": {
@@ -5088,8 +5109,8 @@ RULES = {
         ),
         "a deferred request is lost with the scheduler that has recorded the deferral": (
             lua("record"),
-            "    and rec.state == 'R' and rec.attempt == 2\n",
-            "    and rec.state == 'R' and rec.attempt == 0\n",
+            "    and rec.state == STEP.IN_FLIGHT and rec.attempt == 2\n",
+            "    and rec.state == STEP.IN_FLIGHT and rec.attempt == 0\n",
             f"{DISPATCH} test_deferred_request_is_not_lost",
         ),
         "a deferral that was never recorded counts as recorded": (
@@ -5124,20 +5145,20 @@ RULES = {
         ),
         "a request that got no slot in a batch waits for a timer": (
             lua("record"),
-            "and rec.attempt == 1 and can_dispatch(job) and op.retry_after > 0",
-            "and false and op.retry_after > 0",
+            "and rec.attempt == 1 and can_dispatch(job)\n    and op.retry_after > 0",
+            "and false\n    and op.retry_after > 0",
             f"{DISPATCH} test_deferred_request_is_sent_alone",
         ),
         "a deferral with hardly any wait is repeated without end": (
             lua("record"),
-            "elseif op.kind == 'F' and rec.attempt == 1 and can_dispatch(job)",
-            "elseif op.kind == 'F' and can_dispatch(job)",
+            "elseif op.kind == REPORT.DEFERRED and rec.attempt == 1 and can_dispatch(job)",
+            "elseif op.kind == REPORT.DEFERRED and can_dispatch(job)",
             f"{DISPATCH} test_deferred_request_is_sent_alone",
         ),
         "a request that is deferred at once is sent although its job is on hold": (
             lua("record"),
-            "and rec.attempt == 1 and can_dispatch(job) and op.retry_after > 0",
-            "and rec.attempt == 1 and op.retry_after > 0",
+            "and rec.attempt == 1 and can_dispatch(job)\n    and op.retry_after > 0",
+            "and rec.attempt == 1\n    and op.retry_after > 0",
             f"{DISPATCH} test_deferred_request_on_hold",
         ),
         "an agent reports a capacity beyond its slots": (
