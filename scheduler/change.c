@@ -45,8 +45,8 @@ static void store(struct scheduler *s, struct steer_op *o, struct workflow *w)
 static void allow_anew(char *differences, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (differences[i] == MIGRATION_OTHER)
-            differences[i] = MIGRATION_ANEW;
+        if (differences[i] == DIFFERENCE_OTHER)
+            differences[i] = DIFFERENCE_ANEW;
 }
 
 static void arranged(struct scheduler *s, struct steer_op *o, struct migration *m)
@@ -161,7 +161,7 @@ void change_step(struct scheduler *s, struct steer_op *o, const struct workflow 
         to = workflow_ref((struct workflow *)from);
     free(o->differences);
     o->differences = or_abort(calloc(1, 1));
-    o->differences[0] = (char)(m->arguments ? MIGRATION_OTHER
+    o->differences[0] = (char)(m->arguments ? DIFFERENCE_OTHER
                                             : migration_how(&from->steps[step], &to->steps[step]));
     if (m->begin_anew)
         allow_anew(o->differences, 1);

@@ -102,13 +102,13 @@ static void on_outcome(struct scheduler *s, struct publish_part *part, enum bus_
     if ((outcome == BUS_RETURNED || outcome == BUS_NACKED) && !part->has_other_copy) {
         s->stats.unroutable++;
         report->not_delivered(s, op->item,
-                              outcome == BUS_RETURNED ? OPS_RECORD_UNROUTABLE : OPS_RECORD_REFUSED,
-                              op->job, part->token, NULL, NULL);
+                              outcome == BUS_RETURNED ? REPORT_UNROUTABLE : REPORT_REFUSED, op->job,
+                              part->token, NULL, NULL);
     } else if (outcome == BUS_WAITED) {
         report->waited(s, op->item, op->job, part->token);
     } else if (outcome == BUS_UNSENT && !part->has_other_copy) {
         s->stats.unstarted++; /* no agent can have it: no expiry to be counted */
-        report->not_delivered(s, op->item, OPS_RECORD_UNSENT, op->job, part->token, NULL, NULL);
+        report->not_delivered(s, op->item, REPORT_UNSENT, op->job, part->token, NULL, NULL);
     }
     if (outcome == BUS_CONFIRMED && part->watched)
         watch_begin(s, part->watched);
@@ -164,7 +164,7 @@ static void send_alone(struct scheduler *s, struct op *op, Drover__V1__StepReque
     body.n_requests = 1;
     packed = wire_pack(s->out, &body.base, json);
     if (packed.len == 0) { /* JSON takes more bytes */
-        s->dispatcher.reports->not_delivered(s, op->item, OPS_RECORD_UNSENDABLE, op->job, m->token,
+        s->dispatcher.reports->not_delivered(s, op->item, REPORT_UNSENDABLE, op->job, m->token,
                                              "INPUT_TOO_LARGE",
                                              "in JSON the request exceeds the message limit");
         return;

@@ -35,7 +35,7 @@ struct dispatch_terms {
 /* Callbacks for requests that reach no queue. */
 struct dispatch_reports {
     /* The dispatch with this token did not reach an agent: record_without_reply(). */
-    void (*not_delivered)(struct scheduler *s, struct item *item, enum ops_record_kind kind,
+    void (*not_delivered)(struct scheduler *s, struct item *item, enum report_kind kind,
                           const char *job, const char *token, const char *class,
                           const char *message);
     /* The request has waited in this process: transition_recheck(). */

@@ -21,10 +21,9 @@
 
 /* The broker says why it returns a request. If another program has forwarded it the reason may
  * be missing. */
-static enum ops_record_kind kind_of(const struct bus_delivery *d)
+static enum report_kind kind_of(const struct bus_delivery *d)
 {
-    return !*d->died_of || strcmp(d->died_of, "expired") == 0 ? OPS_RECORD_UNSTARTED
-                                                              : OPS_RECORD_REJECTED;
+    return !*d->died_of || strcmp(d->died_of, "expired") == 0 ? REPORT_UNSTARTED : REPORT_REJECTED;
 }
 
 void on_expired(struct scheduler *s, struct item *item, const struct bus_delivery *d)

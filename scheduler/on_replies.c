@@ -19,25 +19,25 @@
 #include "scheduler/state.h"
 #include "scheduler/step_events.h"
 
-static enum ops_record_kind kind_of(const Drover__V1__StepReply *m)
+static enum report_kind kind_of(const Drover__V1__StepReply *m)
 {
     if (m->error) {
         switch (m->error->verdict) {
         case DROVER__V1__VERDICT__VERDICT_PERMANENT:
-            return OPS_RECORD_PERMANENT;
+            return REPORT_PERMANENT;
         case DROVER__V1__VERDICT__VERDICT_DEFER:
-            return OPS_RECORD_DEFERRED;
+            return REPORT_DEFERRED;
         default:
-            return OPS_RECORD_TRANSIENT;
+            return REPORT_TRANSIENT;
         }
     }
     switch (m->achieved) {
     case DROVER__V1__STATE__STATE_ACTIVE:
-        return OPS_RECORD_ACTIVE;
+        return REPORT_ACTIVE;
     case DROVER__V1__STATE__STATE_DISABLED:
-        return OPS_RECORD_DISABLED;
+        return REPORT_DISABLED;
     default:
-        return OPS_RECORD_TRANSIENT;
+        return REPORT_TRANSIENT;
     }
 }
 
@@ -56,7 +56,7 @@ static void error_keep(struct scheduler *s, struct buf *out, const Drover__V1__E
 static void set_outcome(struct scheduler *s, struct record_op *r, const Drover__V1__StepReply *m)
 {
     if (!wire_reply_result_fits(m)) {
-        record_fail(r, OPS_RECORD_PERMANENT, "RESULT_TOO_LARGE", "the result exceeds the limit");
+        record_fail(r, REPORT_PERMANENT, "RESULT_TOO_LARGE", "the result exceeds the limit");
         return;
     }
     wire_append_payload(&r->result, m->result);

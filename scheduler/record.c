@@ -34,8 +34,7 @@ struct record_op *record_new(struct scheduler *s, struct item *item, const char 
     return op_new(s, item, job, sizeof(struct record_op), record_free);
 }
 
-void record_fail(struct record_op *r, enum ops_record_kind kind, const char *class,
-                 const char *message)
+void record_fail(struct record_op *r, enum report_kind kind, const char *class, const char *message)
 {
     Drover__V1__Error error = DROVER__V1__ERROR__INIT;
 
@@ -87,7 +86,7 @@ static void on_recorded(struct scheduler *s, struct transition_op *t,
         break;
     case OPS_DATA_FULL:
         record_without_reply(
-            s, op->item, OPS_RECORD_PERMANENT, op->job, r->record.token, "RESULT_TOO_LARGE",
+            s, op->item, REPORT_PERMANENT, op->job, r->record.token, "RESULT_TOO_LARGE",
             "with this result the input and results of the job would exceed 64 MiB");
         break;
     default:
@@ -123,7 +122,7 @@ void record_add(struct scheduler *s, struct record_op *r)
     op_call(s, op, record_call, record_answered);
 }
 
-void record_without_reply(struct scheduler *s, struct item *item, enum ops_record_kind kind,
+void record_without_reply(struct scheduler *s, struct item *item, enum report_kind kind,
                           const char *job, const char *token, const char *class,
                           const char *message)
 {

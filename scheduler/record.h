@@ -30,14 +30,14 @@ struct recording {
  * caller releases by op_unref(). */
 struct record_op *record_new(struct scheduler *s, struct item *item, const char *job);
 /* Makes the record a failure with this error. */
-void record_fail(struct record_op *r, enum ops_record_kind kind, const char *class,
+void record_fail(struct record_op *r, enum report_kind kind, const char *class,
                  const char *message);
 /* Adds the record to those that leave together, at the pace of pace.h. */
 void record_add(struct scheduler *s, struct record_op *r);
 
 /* Records an end of a dispatch that no agent reported, e.g. unstarted, rejected, unroutable,
  * refused or too large. @class and @message: of the error, or NULL. */
-void record_without_reply(struct scheduler *s, struct item *item, enum ops_record_kind kind,
+void record_without_reply(struct scheduler *s, struct item *item, enum report_kind kind,
                           const char *job, const char *token, const char *class,
                           const char *message);
 

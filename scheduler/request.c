@@ -45,9 +45,9 @@ static void common_deinit(struct common *c, const struct ops_transition *transit
 static Drover__V1__State state_of(char letter)
 {
     switch (letter) {
-    case 'A':
+    case STATE_ACTIVE:
         return DROVER__V1__STATE__STATE_ACTIVE;
-    case 'D':
+    case STATE_DISABLED:
         return DROVER__V1__STATE__STATE_DISABLED;
     default:
         return DROVER__V1__STATE__STATE_UNKNOWN;
@@ -101,7 +101,7 @@ static void set_identity(struct scheduler *s, Drover__V1__StepRequest *m, const 
     m->action = (char *)d->action;
     m->lock_ms = d->lock_ms;
     m->heartbeat_ms = d->heartbeat_ms;
-    m->desired = state_of(r->active ? 'A' : 'D');
+    m->desired = state_of(r->active ? STATE_ACTIVE : STATE_DISABLED);
     m->current = state_of(r->current);
     m->token = effects_text(s->out, r->token);
     m->turn = r->turn;
@@ -186,7 +186,7 @@ static void publish(struct scheduler *s, struct transition_op *t,
     size = drover__v1__step_request__get_packed_size(&m);
     if (size > WIRE_MESSAGE_MAX - 64)
         s->dispatcher.reports->not_delivered(
-            s, t->op.item, OPS_RECORD_UNSENDABLE, t->op.job, m.token, "INPUT_TOO_LARGE",
+            s, t->op.item, REPORT_UNSENDABLE, t->op.job, m.token, "INPUT_TOO_LARGE",
             "arguments, input and results together exceed the message limit");
     else
         dispatch_request(s, &t->op, &m,

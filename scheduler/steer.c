@@ -68,7 +68,7 @@ static char state_of_command(const Drover__V1__Control *m)
 {
     if (m->command_case != DROVER__V1__CONTROL__COMMAND_RESOLVE)
         return 0;
-    return m->resolve->state == DROVER__V1__STATE__STATE_ACTIVE ? 'A' : 'D';
+    return m->resolve->state == DROVER__V1__STATE__STATE_ACTIVE ? STATE_ACTIVE : STATE_DISABLED;
 }
 
 /* Who gives the command, as one word, and why. If identity is required that is the user, with

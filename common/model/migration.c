@@ -55,7 +55,7 @@ static bool numbers_same(const uint32_t *a, uint32_t n_a, const uint32_t *b, uin
 }
 
 /* Dependents are not compared: a dependency belongs to the step that waits. */
-enum migration_how migration_how(const struct workflow_step *a, const struct workflow_step *b)
+enum difference migration_how(const struct workflow_step *a, const struct workflow_step *b)
 {
     bool same = work_same(&a->forward, &b->forward) && a->has_revert == b->has_revert &&
                 a->waive_revert == b->waive_revert &&
@@ -63,12 +63,12 @@ enum migration_how migration_how(const struct workflow_step *a, const struct wor
                 numbers_same(a->after, a->n_after, b->after, b->n_after) &&
                 numbers_same(a->take, a->n_take, b->take, b->n_take);
 
-    return same ? MIGRATION_TERMS : MIGRATION_OTHER;
+    return same ? DIFFERENCE_TERMS : DIFFERENCE_OTHER;
 }
 
 static bool step_same(const struct workflow_step *a, const struct workflow_step *b)
 {
-    return migration_how(a, b) == MIGRATION_TERMS && terms_same(&a->forward, &b->forward) &&
+    return migration_how(a, b) == DIFFERENCE_TERMS && terms_same(&a->forward, &b->forward) &&
            (!a->has_revert || terms_same(&a->revert, &b->revert));
 }
 
@@ -124,7 +124,7 @@ static bool is_gone(const struct workflow *from, const struct workflow *to, uint
     return i >= to->n_steps || strcmp(from->steps[i].name, to->steps[i].name) != 0;
 }
 
-static int add_differing(struct migration *m, uint32_t i, enum migration_how how,
+static int add_differing(struct migration *m, uint32_t i, enum difference how,
                          struct problem *problem)
 {
     if (m->n_differing == MIGRATION_DIFFERING_MAX) {
@@ -147,7 +147,7 @@ static int find_differing(struct migration *m, const struct workflow *from, stru
         return -ENOMEM;
     for (uint32_t i = 0; r == 0 && i < from->n_steps; i++)
         if (is_gone(from, to, i))
-            r = add_differing(m, i, MIGRATION_OTHER, problem);
+            r = add_differing(m, i, DIFFERENCE_OTHER, problem);
     m->n_gone = m->n_differing;
     for (uint32_t i = 0; r == 0 && i < from->n_steps; i++)
         if (!is_gone(from, to, i) && !step_same(&from->steps[i], &to->steps[i]))

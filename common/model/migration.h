@@ -17,21 +17,16 @@
 #include <stdint.h>
 
 #include "base/cleanup.h"
+#include "model/store_schema.h"
 #include "model/workflow.h"
 
 enum {
     MIGRATION_E_UNFIT = 1,
 };
 
-enum migration_how {
-    MIGRATION_OTHER = ' ', /* other work */
-    MIGRATION_ANEW = '!', /* other work, also if the step may have taken effect: Retry.begin_anew */
-    MIGRATION_TERMS = 't', /* the same work with another lease, wait, heartbeat or policy */
-};
-
-/* Return: MIGRATION_OTHER if the steps are different work, otherwise MIGRATION_TERMS, also if they
- * are equal. */
-enum migration_how migration_how(const struct workflow_step *from, const struct workflow_step *to);
+/* Return: DIFFERENCE_OTHER if the steps are different work, otherwise DIFFERENCE_TERMS, also if
+ * they are equal. */
+enum difference migration_how(const struct workflow_step *from, const struct workflow_step *to);
 
 /* Steps that may differ: one store call checks them all. */
 #define MIGRATION_DIFFERING_MAX 1000
@@ -39,7 +34,7 @@ enum migration_how migration_how(const struct workflow_step *from, const struct 
 struct migration {
     struct workflow *arranged; /* owned; a reference to @to itself if no step had to move */
     uint32_t *differing;       /* their numbers in the old version; owned */
-    char *differences;         /* an enum migration_how for each of them; owned */
+    char *differences;         /* an enum difference for each of them; owned */
     uint32_t n_differing;
     uint32_t n_gone; /* the first n_gone of them are gone */
 };

@@ -2,7 +2,7 @@
 /*
  * Status: turns what the store has of a job and its steps into JobStatus and StepStatus messages
  *
- * See model/status.h; the letters of a step's record are explained in common/store/job.lua.
+ * See model/status.h; common/store/job.lua explains the record of a step.
  */
 #include "model/status.h"
 
@@ -43,12 +43,11 @@ Drover__V1__Outcome status_outcome(struct bytes word)
     return (Drover__V1__Outcome)word_of(word, words, array_size(words));
 }
 
-/* The letters of the store: A ACTIVE, U UNKNOWN, D DISABLED. */
-static Drover__V1__State state_of(struct bytes letter)
+static Drover__V1__State state_of(char letter)
 {
-    if (bytes_is(letter, "A"))
+    if (letter == STATE_ACTIVE)
         return DROVER__V1__STATE__STATE_ACTIVE;
-    if (bytes_is(letter, "U"))
+    if (letter == STATE_UNKNOWN)
         return DROVER__V1__STATE__STATE_UNKNOWN;
     return DROVER__V1__STATE__STATE_DISABLED;
 }
@@ -57,25 +56,25 @@ static Drover__V1__State state_of(struct bytes letter)
 static Drover__V1__StepState wording(const struct ops_step_record *r, bool back)
 {
     switch (r->state) {
-    case 'R':
-        return r->asked == 'A' ? DROVER__V1__STEP_STATE__STEP_STATE_RUNNING
-                               : DROVER__V1__STEP_STATE__STEP_STATE_REVERTING;
-    case 'B':
-    case 'M':
+    case STEP_IN_FLIGHT:
+        return r->asked == STATE_ACTIVE ? DROVER__V1__STEP_STATE__STEP_STATE_RUNNING
+                                        : DROVER__V1__STEP_STATE__STEP_STATE_REVERTING;
+    case STEP_BACKING_OFF:
+    case STEP_RECOVERY_REQUESTED:
         return DROVER__V1__STEP_STATE__STEP_STATE_BACKOFF;
-    case 'P':
+    case STEP_PARKED:
         return DROVER__V1__STEP_STATE__STEP_STATE_PARKED;
-    case 'F':
+    case STEP_FAILED:
         return DROVER__V1__STEP_STATE__STEP_STATE_FAILED;
     default:
         break;
     }
-    if (r->current == 'A')
+    if (r->current == STATE_ACTIVE)
         return DROVER__V1__STEP_STATE__STEP_STATE_DONE;
-    if (!back || r->current == 'U')
+    if (!back || r->current == STATE_UNKNOWN)
         return DROVER__V1__STEP_STATE__STEP_STATE_WAITING;
-    return r->asked == 'D' ? DROVER__V1__STEP_STATE__STEP_STATE_REVERTED
-                           : DROVER__V1__STEP_STATE__STEP_STATE_SKIPPED;
+    return r->asked == STATE_DISABLED ? DROVER__V1__STEP_STATE__STEP_STATE_REVERTED
+                                      : DROVER__V1__STEP_STATE__STEP_STATE_SKIPPED;
 }
 
 /* Splits "agent note" behind the '@', where the name of the agent may be empty. Records that a
@@ -122,8 +121,8 @@ static void set_terms(Drover__V1__StepStatus *m, const struct workflow_dispatch 
  * The same rule is record_of() in dispatch.lua. */
 static void drop_timer(struct ops_step_record *r, uint32_t since)
 {
-    if (r->since < since && r->state != 'R') {
-        r->state = 'W';
+    if (r->since < since && r->state != STEP_IN_FLIGHT) {
+        r->state = STEP_AT_REST;
         r->until = 0;
     }
 }
@@ -131,16 +130,19 @@ static void drop_timer(struct ops_step_record *r, uint32_t since)
 static void set_record(struct effects *fx, Drover__V1__StepStatus *m, const struct ops_step *from,
                        const struct workflow_step *step, const struct ops_job *job)
 {
-    bool back = bytes_is(job->desired, "D");
-    struct ops_step_record r = {
-        .current = 'D', .asked = 'A', .state = 'W', .waiting = step->n_after};
+    bool back = ops_letter(job->desired) == STATE_DISABLED;
+    struct ops_step_record r = {.current = STATE_DISABLED,
+                                .asked = STATE_ACTIVE,
+                                .state = STEP_AT_REST,
+                                .waiting = step->n_after};
 
     if (from->record.len > 0 && ops_read_step_record(from->record, &r))
         return;
     drop_timer(&r, job->since);
-    set_terms(m, (r.state == 'W' ? back : r.asked == 'D') ? &step->revert : &step->forward);
+    set_terms(m, (r.state == STEP_AT_REST ? back : r.asked == STATE_DISABLED) ? &step->revert
+                                                                              : &step->forward);
     m->state = wording(&r, back);
-    m->current = state_of(bytes_of(r.state == 'R' ? "U" : &r.current, 1));
+    m->current = state_of(r.state == STEP_IN_FLIGHT ? STATE_UNKNOWN : r.current);
     m->desired = back ? DROVER__V1__STATE__STATE_DISABLED : DROVER__V1__STATE__STATE_ACTIVE;
     m->turn = r.turn;
     m->attempt = r.attempt;
@@ -149,8 +151,8 @@ static void set_record(struct effects *fx, Drover__V1__StepStatus *m, const stru
     m->waiting = r.waiting;
     m->unstarted = r.unstarted;
     m->until = r.until;
-    m->undo = r.state != 'W' && r.asked == 'D';
-    if (r.state != 'R')
+    m->undo = r.state != STEP_AT_REST && r.asked == STATE_DISABLED;
+    if (r.state != STEP_IN_FLIGHT)
         m->agent = effects_text(fx, from->agent);
     else if (from->progress.len > 0)
         set_progress(fx, m, from->progress, r.token);
@@ -291,8 +293,8 @@ void status_job(struct effects *fx, Drover__V1__JobStatus *m, struct bytes id,
     m->job_id = effects_text(fx, id);
     m->workflow = effects_text(fx, job->workflow);
     m->definition = effects_text(fx, job->definition);
-    m->current = state_of(job->current);
-    m->desired = state_of(job->desired);
+    m->current = state_of(ops_letter(job->current));
+    m->desired = state_of(ops_letter(job->desired));
     m->phase = status_phase(job->phase);
     m->outcome = status_outcome(job->outcome);
     m->reason = effects_text(fx, job->reason);

@@ -2,8 +2,8 @@
 /*
  * Store operations: encodes the arguments of store functions and decodes their answers
  *
- * AT_… of model/store_schema.h says which argument, value or word stands where; the build generates
- * it from common/store/schema.txt. See model/store_ops.h.
+ * AT_… of model/store_schema.h says which argument, value or word stands where, and its other names
+ * stand for letters; the build generates it from common/store/schema.txt. See model/store_ops.h.
  */
 #include "model/store_ops.h"
 
@@ -14,7 +14,6 @@
 #include <stdlib.h>
 
 #include "model/migration.h"
-#include "model/store_schema.h"
 
 #define CHUNK 500 /* numbers in one piece of a list of dependents; CHUNK of head.lua */
 
@@ -48,6 +47,14 @@ static struct bytes text_of(const char *s)
 static void set_str(struct args *a, int at, const char *s)
 {
     set(a, at, text_of(s));
+}
+
+static void set_letter(struct args *a, int at, char letter)
+{
+    char *text = effects_alloc(a->fx, 1);
+
+    *text = letter;
+    set(a, at, bytes_of(text, 1));
 }
 
 static void set_int(struct args *a, int at, int64_t i)
@@ -101,11 +108,11 @@ static char recourse_letter(Drover__V1__Recourse recourse)
 {
     switch (recourse) {
     case DROVER__V1__RECOURSE__RECOURSE_COMPENSATE:
-        return 'C';
+        return RECOURSE_COMPENSATE;
     case DROVER__V1__RECOURSE__RECOURSE_FAIL:
-        return 'F';
+        return RECOURSE_FAIL;
     default:
-        return 'P';
+        return RECOURSE_PARK;
     }
 }
 
@@ -254,7 +261,7 @@ void ops_submit(struct effects *fx, uint64_t id, uint32_t partition,
     set_flag(&a, AT_SUBMIT_REDELIVERED, op->redelivered);
     set_str(&a, AT_SUBMIT_NONCE, op->nonce);
     set_str(&a, AT_SUBMIT_BY, op->scheduler);
-    set_str(&a, AT_SUBMIT_DESIRED, op->active ? "A" : "D");
+    set_letter(&a, AT_SUBMIT_DESIRED, op->active ? STATE_ACTIVE : STATE_DISABLED);
     set_int(&a, AT_SUBMIT_START_AT, op->start_at);
     set_int(&a, AT_SUBMIT_COMPLETE_BY, op->complete_by);
     set_str(&a, AT_SUBMIT_EVENTS, op->events);
@@ -292,7 +299,7 @@ void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char 
         const struct ops_record_args *r = records[i];
         int at = AT_RECORD_VALUES + AT_REPORT_VALUES * i;
 
-        set_str(&a, at + AT_REPORT_KIND, effects_printf(fx, "%c", r->kind));
+        set_letter(&a, at + AT_REPORT_KIND, (char)r->kind);
         set_str(&a, at + AT_REPORT_JOB_ID, r->job);
         set_str(&a, at + AT_REPORT_TOKEN, r->token);
         set_flag(&a, at + AT_REPORT_REDELIVERED, r->redelivered);
@@ -302,7 +309,10 @@ void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char 
         set(&a, at + AT_REPORT_ERROR, r->error);
         set_str(&a, at + AT_REPORT_ERROR_CLASS, r->class);
         set_int(&a, at + AT_REPORT_RETRY_AFTER, r->retry_after);
-        set_str(&a, at + AT_REPORT_EFFECT, r->no_effect ? "N" : "");
+        if (r->no_effect)
+            set_letter(&a, at + AT_REPORT_EFFECT, PROVEN_NO_EFFECT);
+        else
+            set_str(&a, at + AT_REPORT_EFFECT, "");
         set_str(&a, at + AT_REPORT_STEP, r->step);
         set_str(&a, at + AT_REPORT_ACTOR, r->actor);
         set_str(&a, at + AT_REPORT_AGENT, r->agent ? one_word(fx, r->agent) : "");
@@ -343,9 +353,9 @@ void ops_unsent(struct effects *fx, uint64_t id, uint32_t partition, const char 
 static void set_steps(struct args *a, int at, const struct ops_steer_args *op)
 {
     for (uint32_t i = 0; i < op->n_steps; i++) {
-        char how = op->differences ? op->differences[i] : MIGRATION_OTHER;
+        char how = op->differences ? op->differences[i] : DIFFERENCE_OTHER;
 
-        if (how == MIGRATION_OTHER)
+        if (how == DIFFERENCE_OTHER)
             set_int(a, at + (int)i, op->steps[i]);
         else
             set_str(a, at + (int)i, effects_printf(a->fx, "%" PRIu32 "%c", op->steps[i], how));
@@ -369,7 +379,7 @@ static void set_command(struct args *a, const struct ops_steer_args *op)
 
     if (op->state) { /* resolve */
         set_int(a, at + AT_RESOLVE_STEP, op->steps[0]);
-        set_str(a, at + AT_RESOLVE_STATE, effects_printf(a->fx, "%c", op->state));
+        set_letter(a, at + AT_RESOLVE_STATE, op->state);
         set(a, at + AT_RESOLVE_RESULT, op->payload);
     } else if (op->what) { /* change */
         set_str(a, at + AT_CHANGE_DEFINITION, op->to->digest);
@@ -415,18 +425,18 @@ static int64_t step_number(struct bytes b)
     return bytes_to_i64(b, &step) ? step : -1;
 }
 
-const char *ops_record_kind_name(char kind)
+const char *ops_report_kind_name(char kind)
 {
     static const struct {
-        enum ops_record_kind kind;
+        enum report_kind kind;
         const char *name;
     } kinds[] = {
-        {OPS_RECORD_ACTIVE, "ACTIVE"},         {OPS_RECORD_DISABLED, "DISABLED"},
-        {OPS_RECORD_TRANSIENT, "TRANSIENT"},   {OPS_RECORD_PERMANENT, "PERMANENT"},
-        {OPS_RECORD_UNSENDABLE, "UNSENDABLE"}, {OPS_RECORD_DEFERRED, "DEFERRED"},
-        {OPS_RECORD_UNSTARTED, "UNSTARTED"},   {OPS_RECORD_REJECTED, "REJECTED"},
-        {OPS_RECORD_UNSENT, "UNSENT"},         {OPS_RECORD_UNROUTABLE, "UNROUTABLE"},
-        {OPS_RECORD_REFUSED, "REFUSED"},
+        {REPORT_ACTIVE, "ACTIVE"},         {REPORT_DISABLED, "DISABLED"},
+        {REPORT_TRANSIENT, "TRANSIENT"},   {REPORT_PERMANENT, "PERMANENT"},
+        {REPORT_UNSENDABLE, "UNSENDABLE"}, {REPORT_DEFERRED, "DEFERRED"},
+        {REPORT_UNSTARTED, "UNSTARTED"},   {REPORT_REJECTED, "REJECTED"},
+        {REPORT_UNSENT, "UNSENT"},         {REPORT_UNROUTABLE, "UNROUTABLE"},
+        {REPORT_REFUSED, "REFUSED"},
     };
 
     for (size_t i = 0; i < array_size(kinds); i++)
@@ -456,13 +466,11 @@ const char *ops_token_id(struct effects *fx, const char *token)
 static bool about_report(const struct bytes *args, int n, int i, struct ops_about *out)
 {
     const struct bytes *report = args + AT_RECORD_VALUES + (size_t)i * AT_REPORT_VALUES;
-    struct bytes kind;
     const char *name;
 
     if (n < AT_RECORD_VALUES + (i + 1) * AT_REPORT_VALUES)
         return false;
-    kind = report[AT_REPORT_KIND];
-    name = kind.len == 1 ? ops_record_kind_name((char)kind.data[0]) : NULL;
+    name = ops_report_kind_name(ops_letter(report[AT_REPORT_KIND]));
     out->what = name ? bytes_str(name) : BYTES_EMPTY;
     out->job = report[AT_REPORT_JOB_ID];
     out->step = ops_token_step(report[AT_REPORT_TOKEN]);
@@ -680,7 +688,7 @@ static void read_alert(struct ops_reader *r, struct ops_alert *out)
 
     split(r, get(r), words, AT_ALERT_VALUES);
     out->step = to_u32(r, words[AT_ALERT_STEP]);
-    out->back = bytes_is(words[AT_ALERT_ASKED], "D");
+    out->back = ops_letter(words[AT_ALERT_ASKED]) == STATE_DISABLED;
     out->reason = words[AT_ALERT_REASON];
     out->seq = to_u64(r, words[AT_ALERT_SEQ]);
 }
@@ -708,13 +716,13 @@ static struct ops_result *read_results(struct ops_reader *r, struct effects *fx,
 static void read_request(struct ops_reader *r, struct ops_request *out)
 {
     struct bytes words[AT_DISPATCH_VALUES];
-    struct bytes current;
+    char current;
 
     split(r, get(r), words, AT_DISPATCH_VALUES);
     out->step = to_u32(r, words[AT_DISPATCH_STEP]);
-    out->active = bytes_is(words[AT_DISPATCH_ASKED], "A");
-    current = words[AT_DISPATCH_CURRENT];
-    out->current = current.len == 1 ? (char)current.data[0] : 'U';
+    out->active = ops_letter(words[AT_DISPATCH_ASKED]) == STATE_ACTIVE;
+    current = ops_letter(words[AT_DISPATCH_CURRENT]);
+    out->current = current ? current : STATE_UNKNOWN;
     out->turn = to_u32(r, words[AT_DISPATCH_TURN]);
     out->attempt = to_u32(r, words[AT_DISPATCH_ATTEMPT]);
     out->token = words[AT_DISPATCH_TOKEN];
@@ -1129,11 +1137,16 @@ Drover__V1__Payload *ops_payload(struct bytes encoded)
     return ops_unpack(&drover__v1__payload__descriptor, encoded);
 }
 
+char ops_letter(struct bytes text)
+{
+    return text.len == 1 ? (char)text.data[0] : 0;
+}
+
 static bool to_letter(struct bytes word, char *out)
 {
     if (word.len != 1)
         return false;
-    *out = (char)word.data[0];
+    *out = ops_letter(word);
     return true;
 }
 
@@ -1384,7 +1397,7 @@ static void read_step_event(struct ops_reader *r, struct ops_step_event *out)
     out->at = to_ms(r, words[AT_HAPPENING_AT]);
     out->event = words[AT_HAPPENING_NAME];
     out->attempt = to_u32(r, words[AT_HAPPENING_ATTEMPT]);
-    out->back = bytes_is(words[AT_HAPPENING_ASKED], "D");
+    out->back = ops_letter(words[AT_HAPPENING_ASKED]) == STATE_DISABLED;
     agent = words[AT_HAPPENING_AGENT];
     out->agent = bytes_is(agent, "-") ? BYTES_EMPTY : agent;
     out->step = values[AT_EVENT_STEP];

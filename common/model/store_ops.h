@@ -12,8 +12,8 @@
  * the answer and are valid as long as it is; arrays are in the memory of @fx.
  *
  * Calls and answers are flat lists of strings; common/store/schema.txt says what stands where in
- * them. Called by the scheduler, the supervisor, the simulator, and the command line for the
- * subcommands that read the store.
+ * them, and what their letters mean. Called by the scheduler, the supervisor, the simulator, and
+ * the command line for the subcommands that read the store.
  */
 #pragma once
 
@@ -24,6 +24,7 @@
 #include "base/nonce.h"
 #include "base/str.h"
 #include "model/effect.h"
+#include "model/store_schema.h"
 #include "model/workflow.h"
 
 /* Steps that one call touches at most; BUDGET of head.lua. */
@@ -114,29 +115,11 @@ void ops_label(struct buf *out, const char *name, const char *value);
 void ops_submit(struct effects *fx, uint64_t id, uint32_t partition,
                 const struct ops_submit_args *op);
 
-/* What a report to `record` says of a dispatch. */
-enum ops_record_kind {
-    OPS_RECORD_ACTIVE = 'A',     /* reply: the step is ACTIVE */
-    OPS_RECORD_DISABLED = 'D',   /* reply: the step is DISABLED */
-    OPS_RECORD_TRANSIENT = 'T',  /* reply: a failure that may pass */
-    OPS_RECORD_PERMANENT = 'P',  /* reply: a permanent failure */
-    OPS_RECORD_UNSENDABLE = 'L', /* a permanent failure: the request is too large, so no agent had
-                                    it */
-    OPS_RECORD_DEFERRED = 'F',   /* reply: DEFER */
-    OPS_RECORD_UNSTARTED = 'N',  /* the request came back: no agent took it within `wait` */
-    OPS_RECORD_REJECTED = 'J',   /* an agent rejected the request, or a limit of its queue removed
-                                    it */
-    OPS_RECORD_UNSENT = 'S',     /* the request was not sent in time: as UNSTARTED, but no alert */
-    OPS_RECORD_UNROUTABLE = 'X', /* no queue took the request */
-    OPS_RECORD_REFUSED = 'K',    /* the broker refused it, or no queue took it when it was sent once
-                                    more */
-};
-
-/* Return: "ACTIVE" and so on; NULL if there is no such kind. */
-const char *ops_record_kind_name(char kind);
+/* The name of an enum report_kind. Return: "ACTIVE" and so on; NULL if there is no such kind. */
+const char *ops_report_kind_name(char kind);
 
 struct ops_record_args {
-    enum ops_record_kind kind;
+    enum report_kind kind;
     const char *job;
     const char *token;
     bool redelivered; /* the answer contains again the requests that followed */
@@ -189,8 +172,8 @@ struct ops_steer_args {
     const uint32_t
         *steps;       /* retry: none for all; change, resolve: one; migrate: those that differ */
     uint32_t n_steps; /* at most OPS_BUDGET; migrate: MIGRATION_DIFFERING_MAX */
-    const char *differences;   /* change, migrate: an enum migration_how for each step */
-    char state;                /* resolve: A or D; else 0 */
+    const char *differences;   /* change, migrate: an enum difference for each step */
+    char state;                /* resolve: an enum job_state; else 0 */
     struct bytes payload;      /* encoded: arguments of a change, result of a resolve */
     const struct workflow *to; /* change, migrate: the definition that the job gets; else NULL */
     const char *what;          /* change: the fields that it gives, for the history; else NULL */
@@ -205,7 +188,7 @@ void ops_steer(struct effects *fx, uint64_t id, uint32_t partition,
 struct ops_request {
     uint32_t step;
     bool active;  /* what the dispatch asks for: ACTIVE, else DISABLED */
-    char current; /* A, D or U: the state of the step before the dispatch */
+    char current; /* enum job_state: of the step before the dispatch */
     uint32_t turn;
     uint32_t attempt;
     struct bytes token;
@@ -284,6 +267,9 @@ struct ops_reader {
 };
 
 struct ops_reader ops_reader(const struct store_answer *answer);
+
+/* Return: a value, or a word, that is one letter; 0 if it is not. */
+char ops_letter(struct bytes text);
 
 int ops_read_transition(struct ops_reader *r, struct effects *fx, struct ops_transition *out);
 
@@ -447,12 +433,12 @@ Drover__V1__Payload *ops_payload(struct bytes encoded);
 
 /* The record of a step; job.lua and docs/ARCHITECTURE.md (The store) explain it. */
 struct ops_step_record {
-    char current; /* A, D, U; while in flight: what it was before */
-    char asked;   /* A, D: by the last dispatch */
-    char state;   /* W, R, B, M, P, F */
+    char current; /* enum job_state; while in flight: what it was before */
+    char asked;   /* enum job_state: by the last dispatch */
+    char state;   /* enum step_state */
     uint32_t turn, attempt;
     char token[64];
-    int64_t until; /* Unix ms: R LockedUntil, B and P the next try */
+    int64_t until; /* Unix ms: IN_FLIGHT LockedUntil, BACKING_OFF and PARKED the next try */
     uint32_t failures, expiries, waiting, unstarted;
     uint32_t since, forward; /* turns */
 };
@@ -465,7 +451,7 @@ int ops_read_step_record(struct bytes text, struct ops_step_record *out);
  * either, the failure of the way back follows a '|', and that one is read. */
 struct ops_failure {
     struct bytes step;   /* its name; empty for none */
-    char asked;          /* A, D: what the step was asked for */
+    char asked;          /* enum job_state: what the step was asked for */
     struct bytes reason; /* PERMANENT, EXHAUSTED, DEATHS, DEADLINE */
 };
 

@@ -605,8 +605,8 @@ RULES = {
         ),
         "a request that is too large to be sent counts as a permanent failure": (
             "scheduler/request.c",
-            "OPS_RECORD_UNSENDABLE, t->op.job, m.token",
-            "OPS_RECORD_PERMANENT, t->op.job, m.token",
+            "REPORT_UNSENDABLE, t->op.job, m.token",
+            "REPORT_PERMANENT, t->op.job, m.token",
             "tests/integration/test_bad_input.py BadInput.test_request_too_large",
         ),
         "a non_retryable class is tried again": (
@@ -939,8 +939,8 @@ RULES = {
     "A request that an agent rejects is not one whose wait is over": {
         "a rejected request counts as one that no agent took": (
             "scheduler/on_expired.c",
-            "strcmp(d->died_of, \"expired\") == 0 ? OPS_RECORD_UNSTARTED",
-            "true ? OPS_RECORD_UNSTARTED",
+            "strcmp(d->died_of, \"expired\") == 0 ? REPORT_UNSTARTED",
+            "true ? REPORT_UNSTARTED",
             "tests/integration/test_behaviours.py Behaviours.test_rejected_request",
         ),
         "a rejected request is sent again at once": (
@@ -3693,14 +3693,14 @@ RULES = {
         ),
         "a permanent failure is recorded as transient": (
             "scheduler/on_replies.c",
-            "            return OPS_RECORD_PERMANENT;\n        case",
-            "            return OPS_RECORD_TRANSIENT;\n        case",
+            "            return REPORT_PERMANENT;\n        case",
+            "            return REPORT_TRANSIENT;\n        case",
             "tests/integration/test_jobs.py Jobs.test_failures",
         ),
         "a deferral is recorded as a failure": (
             "scheduler/on_replies.c",
-            "            return OPS_RECORD_DEFERRED;\n",
-            "            return OPS_RECORD_TRANSIENT;\n",
+            "            return REPORT_DEFERRED;\n",
+            "            return REPORT_TRANSIENT;\n",
             "tests/integration/test_turns.py Turns.test_failures_and_expiries_apart",
         ),
         "a result may have any size": (

@@ -167,8 +167,8 @@ static bool must_be_sent(const struct checker *c, const struct acked *a, const s
 /* Whether the dispatch has ended before an agent took it: then its sender sends another one. */
 static bool has_come_back(const struct token *token)
 {
-    return token->ended_by == OPS_RECORD_UNSENT || token->ended_by == OPS_RECORD_UNROUTABLE ||
-           token->ended_by == OPS_RECORD_REFUSED;
+    return token->ended_by == REPORT_UNSENT || token->ended_by == REPORT_UNROUTABLE ||
+           token->ended_by == REPORT_REFUSED;
 }
 
 /* A token whose request still has to be sent; NULL: none. */
@@ -229,7 +229,7 @@ static void acked_record(struct checker *c, const struct acked *a, const struct 
 
     of.job = token->job;
     of.of = token;
-    of.came_back = token->ended_by == OPS_RECORD_UNSTARTED;
+    of.came_back = token->ended_by == REPORT_UNSTARTED;
     of.copy = text;
     of.first = step->dependents;
     of.n_first = step->n_dependents;
@@ -245,7 +245,7 @@ static void acked_reply(struct checker *c, const struct acked *a, const Drover__
         return;
     require(c, token->decided, "I1 %s: a reply was acknowledged before it was recorded",
             token->job->id);
-    if (token->ended_by != OPS_RECORD_UNSTARTED && !has_come_back(token))
+    if (token->ended_by != REPORT_UNSTARTED && !has_come_back(token))
         acked_record(c, a, token, m->token);
 }
 
@@ -258,7 +258,7 @@ static void acked_expired(struct checker *c, const struct acked *a,
         return;
     require(c, token->decided, "I1 %s: an expired request was acknowledged before it was recorded",
             m->job_id);
-    if (token->ended_by == OPS_RECORD_UNSTARTED)
+    if (token->ended_by == REPORT_UNSTARTED)
         acked_record(c, a, token, m->token);
 }
 

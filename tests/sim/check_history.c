@@ -936,7 +936,7 @@ static void on_unsent(struct checker *c, struct job *job, uint32_t i, const stru
     step->came_back++;
     step->not_before = step->not_after = 0;
     land(job, step);
-    token->ended_by = OPS_RECORD_UNSENT;
+    token->ended_by = REPORT_UNSENT;
     c->cause = &token->led_to;
 }
 

@@ -52,7 +52,7 @@ struct token {
     int64_t unseen;      /* ms of jumps forward that were too small to be noticed */
     int64_t longer;      /* ms by which a jump has extended the lease beyond its record */
     struct cause led_to; /* by the message that ended it: */
-    char ended_by;       /* enum ops_record_kind; 0: not ended by a record */
+    char ended_by;       /* enum report_kind; 0: not ended by a record */
     struct token *older; /* of the same cause */
     int64_t at;          /* the world's time of the call that minted it */
     const bool *heard;   /* whether the process that made that call has its answer; NULL: no */

@@ -330,7 +330,7 @@ static void random_record(struct both *b)
 
     if (!b->n_tokens)
         return;
-    op.kind = (enum ops_record_kind)kinds[timeline_between(&b->t, 0, sizeof(kinds) - 2)];
+    op.kind = (enum report_kind)kinds[timeline_between(&b->t, 0, sizeof(kinds) - 2)];
     op.job = b->tokens[at].job;
     op.token = b->tokens[at].token;
     op.redelivered = timeline_chance(&b->t, 300000);

@@ -83,7 +83,7 @@ static void test_terms(void **state)
     assert_string_equal(a->revert.action, "back");
     assert_int_equal(a->revert.lock_ms, 7000);
     assert_int_equal(a->revert.wait_ms, 2000);
-    assert_int_equal(migration_how(&f.from->steps[0], a), MIGRATION_TERMS);
+    assert_int_equal(migration_how(&f.from->steps[0], a), DIFFERENCE_TERMS);
     assert_int_equal(f.to->steps[1].forward.lock_ms, 5000);
 }
 
@@ -96,7 +96,7 @@ static void test_other_work(void **state)
     assert_string_equal(f.to->steps[1].forward.actor, "y");
     assert_string_equal(f.to->steps[1].forward.action, "do");
     assert_int_equal(f.to->steps[1].n_after, 1);
-    assert_int_equal(migration_how(&f.from->steps[1], &f.to->steps[1]), MIGRATION_OTHER);
+    assert_int_equal(migration_how(&f.from->steps[1], &f.to->steps[1]), DIFFERENCE_OTHER);
 }
 
 static void test_no_difference(void **state)

@@ -589,7 +589,7 @@ static int do_effects(const void *input, struct result *out)
 static int do_calls(const void *input, struct result *out)
 {
     const struct ops_record_args record = {
-        .kind = OPS_RECORD_ACTIVE, .job = "j", .token = "1.2", .class = ""};
+        .kind = REPORT_ACTIVE, .job = "j", .token = "1.2", .class = ""};
     const struct ops_record_args *const records[] = {&record};
     struct ops_submit_args submit = {.job = "j", .digest = "", .definition = "", .workflow = "w"};
     struct effects fx = {0};

@@ -104,7 +104,7 @@ static void expect(const char *from, const char *to, const char *order, const ch
         strcat(names, m.arranged->steps[i].name);
     for (uint32_t i = 0; i < m.n_differing; i++)
         snprintf(numbers + strlen(numbers), sizeof(numbers) - strlen(numbers), "%" PRIu32 "%s",
-                 m.differing[i], m.differences[i] == MIGRATION_TERMS ? "t" : "");
+                 m.differing[i], m.differences[i] == DIFFERENCE_TERMS ? "t" : "");
     assert_string_equal(names, order);
     assert_string_equal(numbers, differing);
     assert_string_equal(m.arranged->full_name, "w@2");

@@ -112,7 +112,7 @@ static void record(struct effects *fx, const char *kinds)
     int n = (int)strlen(kinds);
 
     for (int i = 0; i < n; i++) {
-        records[i] = (struct ops_record_args){.kind = (enum ops_record_kind)kinds[i],
+        records[i] = (struct ops_record_args){.kind = (enum report_kind)kinds[i],
                                               .job = "j",
                                               .token = i == 0 ? "odd" : "12.0123456789abcdef",
                                               .result = bytes_str(SECRET),
