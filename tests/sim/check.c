@@ -199,7 +199,7 @@ void checker_job(struct checker *c, const char *id, struct workflow *w, bool reg
     job->turn = job->since = job->epoch = 1;
     job->steps = timeline_alloc(c->t, w->n_steps * sizeof(*job->steps));
     for (uint32_t i = 0; i < w->n_steps; i++)
-        job->steps[i].current = 'D';
+        job->steps[i].current = STATE_DISABLED;
     HASH_ADD_KEYPTR(hh, c->jobs, job->id, strlen(job->id), job);
 }
 
@@ -291,7 +291,7 @@ uint64_t check_number(struct bytes text)
 
 bool check_is_there(const struct job *job, uint32_t i, bool back)
 {
-    return !job->steps[i].flying && job->steps[i].current == (back ? 'D' : 'A');
+    return !job->steps[i].flying && job->steps[i].current == (back ? STATE_DISABLED : STATE_ACTIVE);
 }
 
 uint32_t check_missing(const struct job *job, uint32_t i, bool back)
@@ -340,7 +340,7 @@ static void job_begin_again(struct checker *c, struct job *job)
     job->steps = timeline_alloc(c->t, job->w->n_steps * sizeof(*job->steps));
     job->turn = job->since = job->epoch = 1;
     for (uint32_t i = 0; i < job->w->n_steps; i++)
-        job->steps[i].current = 'D';
+        job->steps[i].current = STATE_DISABLED;
     job->refused = was.refused;
     job->expired = was.expired; /* its client was told so */
     job->migrated = 0;
@@ -435,7 +435,7 @@ static void note_too_large(struct checker *c, enum ops_code code, const struct b
     }
     if (code == OPS_RECORDED && bytes_is(report[AT_REPORT_ERROR_CLASS], "RESULT_TOO_LARGE")) {
         timeline_note(c->t, FEATURE_RESULT_TOO_LARGE);
-        require(c, bytes_is(report[AT_REPORT_KIND], "P"),
+        require(c, ops_letter(report[AT_REPORT_KIND]) == REPORT_PERMANENT,
                 "I12 a result that is too large is no failure");
     }
 }
@@ -470,7 +470,7 @@ static void read_recorded(struct checker *c, const struct bytes *args, int n,
             c->recorded[c->n_recorded++] = (struct recorded){
                 .token = token,
                 .kind = (char)report[AT_REPORT_KIND].data[0],
-                .no_effect = bytes_is(report[AT_REPORT_EFFECT], "N"),
+                .no_effect = ops_letter(report[AT_REPORT_EFFECT]) == PROVEN_NO_EFFECT,
                 .class = report[AT_REPORT_ERROR_CLASS],
                 .retry_after = (int64_t)check_number(report[AT_REPORT_RETRY_AFTER])};
         }
@@ -707,13 +707,13 @@ static bool parked_for_good(struct checker *c, const struct job *job)
         return false;
     for (uint32_t i = 0; i < job->w->n_steps; i++) {
         struct bytes text = simstore_step(c->store, i);
-        struct ops_step_record r = {.state = 'W'};
+        struct ops_step_record r = {.state = STEP_AT_REST};
 
         if (text.len > 0 && ops_read_step_record(text, &r))
             return false;
-        if (r.state == 'P' && r.until == 0)
+        if (r.state == STEP_PARKED && r.until == 0)
             parked = true;
-        else if (r.state != 'W' && r.state != 'F' && !*job->hold)
+        else if (r.state != STEP_AT_REST && r.state != STEP_FAILED && !*job->hold)
             return false;
     }
     return parked;

@@ -291,11 +291,11 @@ static void check_step_effects(struct checker *c, const struct job *job, uint32_
 
     if (step->flying || step->by_hand || step->lied)
         return;
-    if (step->current == 'A') {
+    if (step->current == STATE_ACTIVE) {
         require(c, effect && effect->done, "I5 %s: step %u counts as done, and is not", job->id, i);
         require(c, !has_revert || handler_effects_done(step) == 1,
                 "I5 %s: step %u is done %u times", job->id, i, handler_effects_done(step));
-    } else if (step->current == 'D' && has_revert) {
+    } else if (step->current == STATE_DISABLED && has_revert) {
         require(c, handler_effects_done(step) == 0, "I5 %s: step %u is still done", job->id, i);
     }
 }

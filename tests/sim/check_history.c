@@ -46,7 +46,7 @@ static bool another_try(const struct job *job, const struct step *step, bool bac
 {
     return (step->attempt > 0 || step->replaced) && step->back == back &&
            (step->turn == job->turn ||
-            (step->current == 'U' && (back || step->turn >= job->since)));
+            (step->current == STATE_UNKNOWN && (back || step->turn >= job->since)));
 }
 
 /* The directions that a step may take depend on what is known of it, not on what the job wants. */
@@ -59,12 +59,14 @@ static void check_direction(struct checker *c, const struct job *job, uint32_t i
             "%s %s: step %u before its neighbours", back ? "I5" : "I8", job->id, i);
     if (!back) {
         require(c, !job->back, "I5 %s: step %u goes forward after the turn", job->id, i);
-        require(c, step->current == 'D' || (step->current == 'U' && !step->back && !old),
+        require(c,
+                step->current == STATE_DISABLED ||
+                    (step->current == STATE_UNKNOWN && !step->back && !old),
                 "I2 %s: step %u is done though it is %c", job->id, i, step->current);
     } else {
         require(c, job->w->steps[i].has_revert, "I5 %s: nothing takes step %u back", job->id, i);
-        require(c, step->current != 'D', "I5 %s: step %u is undone twice", job->id, i);
-        require(c, job->back || (step->current == 'U' && (step->back || old)),
+        require(c, step->current != STATE_DISABLED, "I5 %s: step %u is undone twice", job->id, i);
+        require(c, job->back || (step->current == STATE_UNKNOWN && (step->back || old)),
                 "I5 %s: step %u is undone on the way forward", job->id, i);
     }
 }
@@ -190,7 +192,7 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
 {
     struct step *step = &job->steps[i];
     struct bytes text = word(e, 5);
-    bool back = bytes_is(word(e, 6), "D");
+    bool back = ops_letter(word(e, 6)) == STATE_DISABLED;
 
     if (back && !job->back)
         timeline_note(c->t, FEATURE_UNDO_ON_THE_WAY_FORWARD);
@@ -211,8 +213,8 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
         step->failures = step->expiries = 0;
     } else if (another_try(job, step, back)) {
         require(c,
-                step->anew || job->retrying || step->turn != job->turn || step->current != 'U' ||
-                    ends_silence(job, i) ||
+                step->anew || job->retrying || step->turn != job->turn ||
+                    step->current != STATE_UNKNOWN || ends_silence(job, i) ||
                     step->expiries < check_terms_of(job, i)->policy.maximum_expiries,
                 "I9 %s: step %u dispatched after %u expiries", job->id, i, step->expiries);
     } else {
@@ -238,6 +240,9 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
 }
 
 /* A dispatch has ended by a reply that was accepted in this call. */
+/* The kinds of reports that on_reply() allows. */
+#define KINDS(...) ((const char[]){__VA_ARGS__, '\0'})
+
 static struct recorded *on_reply(struct checker *c, struct job *job, uint32_t i,
                                  const struct entry *e, const char *kinds)
 {
@@ -272,16 +277,18 @@ static struct recorded *on_reply(struct checker *c, struct job *job, uint32_t i,
 static void on_done(struct checker *c, struct job *job, uint32_t i, const struct entry *e,
                     bool back)
 {
-    struct recorded *r = on_reply(c, job, i, e, back ? "D" : "A");
+    struct recorded *r =
+        on_reply(c, job, i, e, back ? KINDS(REPORT_DISABLED) : KINDS(REPORT_ACTIVE));
     struct step *step = &job->steps[i];
 
     if (!r)
         return;
     require(c, r->token->back == back, "I2 %s: step %u did the opposite", job->id, i);
-    require(c, step->current != (back ? 'D' : 'A'), "I2 %s: step %u is done twice", job->id, i);
+    require(c, step->current != (back ? STATE_DISABLED : STATE_ACTIVE),
+            "I2 %s: step %u is done twice", job->id, i);
     require(c, r->token->effect || r->token->lied, "I10 %s: step %u is done, and no handler did it",
             job->id, i);
-    step->current = back ? 'D' : 'A';
+    step->current = back ? STATE_DISABLED : STATE_ACTIVE;
     step->by_hand = step->alerted = false;
 }
 
@@ -289,13 +296,14 @@ static void on_skipped(struct checker *c, struct job *job, uint32_t i)
 {
     struct step *step = &job->steps[i];
 
-    require(c, !job->w->steps[i].has_revert && !step->flying && step->current != 'D',
+    require(c, !job->w->steps[i].has_revert && !step->flying && step->current != STATE_DISABLED,
             "I5 %s: step %u skipped", job->id, i);
     require(c, check_missing(job, i, true) == 0, "I5 %s: step %u skipped before its dependents",
             job->id, i);
-    require(c, job->back || (step->current == 'U' && (step->back || step->turn < job->since)),
-            "I5 %s: step %u skipped on the way forward", job->id, i);
-    step->current = 'D';
+    require(
+        c, job->back || (step->current == STATE_UNKNOWN && (step->back || step->turn < job->since)),
+        "I5 %s: step %u skipped on the way forward", job->id, i);
+    step->current = STATE_DISABLED;
     step->by_hand = false;
 }
 
@@ -350,7 +358,7 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
             "I14 %s: an expiry of step %u does not count, and an agent has begun it", job->id, i);
     step->expiries += !silent;
     step->round = false;
-    step->current = 'U';
+    step->current = STATE_UNKNOWN;
     land(job, step);
     step->anew |= job->retrying;
 }
@@ -551,7 +559,7 @@ static void on_command(struct checker *c, struct job *job, const struct entry *e
 
 static void note_turn(struct checker *c, const struct job *job, const struct entry *e)
 {
-    bool back = bytes_is(word(e, 3), "D");
+    bool back = ops_letter(word(e, 3)) == STATE_DISABLED;
 
     if (bytes_is(word(e, 4), "REQUESTED"))
         timeline_note(c->t, back ? FEATURE_TAKEN_BACK : FEATURE_BROUGHT_FORWARD_AGAIN);
@@ -592,16 +600,16 @@ static void on_turned(struct checker *c, struct job *job, const struct entry *e)
         decide(job, WORKFLOW_NONE, false);
     else
         decide(job, (uint32_t)check_number(word(e, 6)), false);
-    require(c, job->turn == 1 || job->back != bytes_is(word(e, 3), "D"),
+    require(c, job->turn == 1 || job->back != (ops_letter(word(e, 3)) == STATE_DISABLED),
             "I6 %s: turned to its present direction", job->id);
     /* a step that was in flight forward when an undo failed may be taken back all the same */
     require(c,
-            bytes_is(word(e, 3), "D") || !job->settled || !job->last ||
+            ops_letter(word(e, 3)) == STATE_DISABLED || !job->settled || !job->last ||
                 strcmp(job->last->outcome, "COMPENSATION_FAILED") != 0,
             "I6 %s: goes forward after its undo has failed", job->id);
     job->turn++;
     job->since = job->epoch = job->turn;
-    job->back = bytes_is(word(e, 3), "D");
+    job->back = ops_letter(word(e, 3)) == STATE_DISABLED;
     snprintf(job->cause, sizeof(job->cause), "%.*s", (int)cause.len, (const char *)cause.data);
     if (strcmp(job->cause, "TRY") == 0)
         job->tried++;
@@ -692,8 +700,8 @@ static void on_resolved(struct checker *c, struct job *job, uint32_t i, const st
     require(c, !check_is_there(job, i, job->back) && check_missing(job, i, job->back) == 0,
             "I2 %s: step %u resolved though there, or before its neighbours", job->id, i);
     job->turn++;
-    job->steps[i].current = bytes_is(word(e, 4), "A") ? 'A' : 'D';
-    check_by_hand(c, &job->steps[i], job->steps[i].current == 'D');
+    job->steps[i].current = ops_letter(word(e, 4)) == STATE_ACTIVE ? STATE_ACTIVE : STATE_DISABLED;
+    check_by_hand(c, &job->steps[i], job->steps[i].current == STATE_DISABLED);
     on_anew(job, i);
 }
 
@@ -714,7 +722,7 @@ static bool never_retried(const struct policy *policy, const struct recorded *r)
     for (size_t k = 0; k < policy->n_non_retryable; k++)
         if (bytes_is(r->class, policy->non_retryable[k]))
             return true;
-    return r->kind == 'P';
+    return r->kind == REPORT_PERMANENT;
 }
 
 /* Whether this was its last try; "?" if a Retry of all may have been forgotten. */
@@ -845,7 +853,8 @@ static void set_wait(const struct checker *c, struct step *step, double wait, do
 /* A failure may have had an effect, and the n-th waits at least initial * coefficient^(n-1). */
 static void on_failed(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
-    const struct recorded *r = on_reply(c, job, i, e, "TPDA");
+    const struct recorded *r = on_reply(
+        c, job, i, e, KINDS(REPORT_TRANSIENT, REPORT_PERMANENT, REPORT_DISABLED, REPORT_ACTIVE));
     const struct policy *policy = &check_terms_of(job, i)->policy;
     struct step *step = &job->steps[i];
     double wait = (double)policy->initial_interval_ms;
@@ -859,7 +868,8 @@ static void on_failed(struct checker *c, struct job *job, uint32_t i, const stru
     step->failures++;
     if (step->expiries >= policy->maximum_expiries)
         step->expiries = 0; /* the silence is over */
-    step->current = r->no_effect && !step->back && job->w->steps[i].waive_revert ? 'D' : 'U';
+    step->current = r->no_effect && !step->back && job->w->steps[i].waive_revert ? STATE_DISABLED
+                                                                                 : STATE_UNKNOWN;
     set_wait(c, step, wait, policy->jitter, r->retry_after);
     if (step->forgiven.failures > 0 || step->anew)
         step->not_after = 0;
@@ -869,7 +879,7 @@ static void on_failed(struct checker *c, struct job *job, uint32_t i, const stru
 
 static void on_deferred(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
-    const struct recorded *r = on_reply(c, job, i, e, "F");
+    const struct recorded *r = on_reply(c, job, i, e, KINDS(REPORT_DEFERRED));
     const struct policy *policy = &check_terms_of(job, i)->policy;
     struct step *step = &job->steps[i];
 
@@ -877,7 +887,8 @@ static void on_deferred(struct checker *c, struct job *job, uint32_t i, const st
         return;
     if (step->expiries >= policy->maximum_expiries)
         step->expiries = 0; /* the silence is over */
-    step->current = r->no_effect && !step->back && job->w->steps[i].waive_revert ? 'D' : 'U';
+    step->current = r->no_effect && !step->back && job->w->steps[i].waive_revert ? STATE_DISABLED
+                                                                                 : STATE_UNKNOWN;
     set_wait(c, step, (double)(r->retry_after > 0 ? r->retry_after : policy->initial_interval_ms),
              policy->jitter, 0);
     if (r->token->attempt == 1 && r->retry_after > 0 && r->retry_after < AT_ONCE_MS)
@@ -887,17 +898,19 @@ static void on_deferred(struct checker *c, struct job *job, uint32_t i, const st
 /* A request came back; an agent may have had it and died with it. */
 static void on_unstarted(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
-    const struct recorded *r = on_reply(c, job, i, e, "NSKX"); /* X: it was sent once more */
+    /* UNROUTABLE: the request was sent once more */
+    const struct recorded *r = on_reply(
+        c, job, i, e, KINDS(REPORT_UNSTARTED, REPORT_UNSENT, REPORT_REFUSED, REPORT_UNROUTABLE));
 
     if (r)
-        job->steps[i].current = 'U';
+        job->steps[i].current = STATE_UNKNOWN;
     job->steps[i].came_back++;
     job->steps[i].not_before = job->steps[i].not_after = 0;
 }
 
 static void on_unroutable(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
-    const struct recorded *r = on_reply(c, job, i, e, "X");
+    const struct recorded *r = on_reply(c, job, i, e, KINDS(REPORT_UNROUTABLE));
 
     if (r)
         require(c, !r->token->routed || r->token->went_back,
@@ -917,7 +930,7 @@ static void on_withdrawn(struct checker *c, struct job *job, uint32_t i, const s
     if (c->violated)
         return;
     step->came_back++;
-    step->current = 'U';
+    step->current = STATE_UNKNOWN;
     land(job, step);
 }
 
@@ -990,7 +1003,7 @@ static void on_changed(struct checker *c, struct job *job, uint32_t i, bool othe
     const struct step *step = &job->steps[i];
 
     require(c, !step->flying, "I2 %s: step %u is changed while in flight", job->id, i);
-    require(c, !other_work || step->current == 'D',
+    require(c, !other_work || step->current == STATE_DISABLED,
             "I12 %s: step %u is other work now, and the present one may be done", job->id, i);
     take_version(c, job);
     if (other_work)
@@ -1004,7 +1017,7 @@ static void on_changing(struct checker *c, struct job *job, uint32_t i)
 {
     struct step *step = &job->steps[i];
 
-    require(c, !step->flying && step->current == 'U' && !job->back,
+    require(c, !step->flying && step->current == STATE_UNKNOWN && !job->back,
             "I12 %s: step %u is undone for a change", job->id, i);
     on_anew(job, i);
     job->turn += 2;
@@ -1019,9 +1032,9 @@ static void on_let_be(struct checker *c, struct job *job, uint32_t i)
 {
     struct step *step = &job->steps[i];
 
-    require(c, !step->flying && step->current == 'U' && !job->w->steps[i].has_revert,
+    require(c, !step->flying && step->current == STATE_UNKNOWN && !job->w->steps[i].has_revert,
             "I12 %s: step %u begins anew, and can be undone", job->id, i);
-    step->current = 'D';
+    step->current = STATE_DISABLED;
     step->by_hand = true;
 }
 
@@ -1046,24 +1059,26 @@ static void on_migrated(struct checker *c, struct job *job)
 
         require(c,
                 same || i >= old->n_steps || job->steps[i].attempt == job->steps[i].came_back ||
-                    (!job->steps[i].flying && job->steps[i].current == 'D'),
+                    (!job->steps[i].flying && job->steps[i].current == STATE_DISABLED),
                 "I12 %s: step %u may be done, and is another one now", job->id, i);
-        require(c, same || i >= old->n_steps || job->steps[i].current != 'A',
+        require(c, same || i >= old->n_steps || job->steps[i].current != STATE_ACTIVE,
                 "I12 %s: a person has resolved step %u as done, and it is another one now", job->id,
                 i);
         if (step && i < old->n_steps)
             *step = job->steps[i];
         if (step && !same) {
-            require(c, step->current != 'U' || strcmp(old->steps[i].name, w->steps[i].name) == 0,
+            require(c,
+                    step->current != STATE_UNKNOWN ||
+                        strcmp(old->steps[i].name, w->steps[i].name) == 0,
                     "I12 %s: step %u may have begun, and does not exist any more", job->id, i);
             step->attempt = step->came_back = step->failures = step->expiries = 0;
             step->not_before = step->not_after = 0;
             step->parked = step->alerted = false;
-            if (step->current == 'U') {
+            if (step->current == STATE_UNKNOWN) {
                 step->back = step->replaced = true;
                 step->turn = job->turn + 1;
             } else {
-                step->current = 'D';
+                step->current = STATE_DISABLED;
                 step->effects_seen = NULL;
                 step->by_hand = false;
             }
@@ -1224,7 +1239,7 @@ static bool retry_under_way(struct checker *c, const struct job *job)
     if (!simstore_hash(c->store, job->partition, job->keys.job))
         return false;
     cursor = simstore_field(c->store, "cursor");
-    return cursor.len > 0 && memchr(cursor.data, 'y', cursor.len);
+    return cursor.len > 0 && memchr(cursor.data, WALK_RETRY, cursor.len);
 }
 
 bool check_read_history(struct checker *c, struct job *job)

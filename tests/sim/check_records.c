@@ -44,7 +44,8 @@ static void compare_waiting(struct checker *c, const struct job *job, uint32_t i
         waiting = job->back ? step->n_dependents : step->n_after;
     require(c, waiting == n, "I13 %s: step %u waits for %u, not %u", job->id, i, n, waiting);
     require(c,
-            n > 0 || r->state != 'W' || is_past(c, job) || (job->changing && !job->steps[i].back),
+            n > 0 || r->state != STEP_AT_REST || is_past(c, job) ||
+                (job->changing && !job->steps[i].back),
             "L1 %s: step %u is ready and was not sent", job->id, i);
 }
 
@@ -89,11 +90,12 @@ static int64_t lease_end(struct checker *c, const struct job *job, uint32_t i,
 static void compare_moment(struct checker *c, const struct job *job, uint32_t i,
                            const struct ops_step_record *r, const struct facts *f)
 {
-    int64_t latest = r->state == 'R' ? lease_end(c, job, i, r) : r->until;
+    int64_t latest = r->state == STEP_IN_FLIGHT ? lease_end(c, job, i, r) : r->until;
 
     if (latest < job->late_until)
         latest = job->late_until;
-    if (r->state == 'R' || r->state == 'B' || r->state == 'M' || (r->state == 'P' && r->until > 0))
+    if (r->state == STEP_IN_FLIGHT || r->state == STEP_BACKING_OFF ||
+        r->state == STEP_RECOVERY_REQUESTED || (r->state == STEP_PARKED && r->until > 0))
         require(c, f->due <= latest,
                 "I13 %s: due at %" PRId64 " though step %u has its moment at %" PRId64, job->id,
                 f->due, i, r->until);
@@ -119,8 +121,8 @@ static void compare_state(struct checker *c, const struct job *job, uint32_t i,
 {
     const struct step *step = &job->steps[i];
 
-    require(c, (r->state == 'R') == (step->flying != NULL), "I13 %s: step %u is in state %c",
-            job->id, i, r->state);
+    require(c, (r->state == STEP_IN_FLIGHT) == (step->flying != NULL),
+            "I13 %s: step %u is in state %c", job->id, i, r->state);
     require(c, !step->flying || check_is_token(step->flying, bytes_str(r->token)),
             "I13 %s: step %u has another token", job->id, i);
     require(c, r->current == step->current, "I9 %s: step %u is taken for %c, not %c", job->id, i,
@@ -162,16 +164,18 @@ static void compare_counts(struct checker *c, const struct job *job, uint32_t i,
     require(c, counts_fit(job, step, r),
             "I9 %s: step %u counts %u failures, %u expiries; there were %u and %u", job->id, i,
             r->failures, r->expiries, step->failures, step->expiries);
-    /* the park interval may be over, and the step in state M */
-    require(c, job->ending || !step->parked || r->state == 'P' || r->state == 'M',
+    /* the park interval may be over, and its recovery requested */
+    require(c,
+            job->ending || !step->parked || r->state == STEP_PARKED ||
+                r->state == STEP_RECOVERY_REQUESTED,
             "I13 %s: step %u parked or not", job->id, i);
-    require(c, r->state != 'P' || step->parked || r->since < job->since,
+    require(c, r->state != STEP_PARKED || step->parked || r->since < job->since,
             "I13 %s: step %u parked or not", job->id, i);
-    require(c, r->state != 'F' || step->failed || r->since < job->since,
+    require(c, r->state != STEP_FAILED || step->failed || r->since < job->since,
             "I13 %s: step %u failed or not", job->id, i);
-    require(c, r->state != 'B' || r->until >= step->not_before,
+    require(c, r->state != STEP_BACKING_OFF || r->until >= step->not_before,
             "I9 %s: step %u is tried again too early", job->id, i);
-    require(c, r->state != 'B' || step->not_after == 0 || r->until <= step->not_after,
+    require(c, r->state != STEP_BACKING_OFF || step->not_after == 0 || r->until <= step->not_after,
             "I9 %s: step %u is tried again too late", job->id, i);
 }
 
@@ -192,15 +196,25 @@ static void note_lease(struct checker *c, const struct job *job, uint32_t i, int
 
 static void note_rest(struct step *step, const struct ops_step_record *r)
 {
-    step->stored_at_rest = r->state == 'W' && r->attempt > 0;
+    step->stored_at_rest = r->state == STEP_AT_REST && r->attempt > 0;
+}
+
+/* The same as under_way() in job.lua. */
+static bool is_under_way(char state)
+{
+    return state == STEP_IN_FLIGHT || state == STEP_BACKING_OFF ||
+           state == STEP_RECOVERY_REQUESTED || state == STEP_PARKED;
 }
 
 static void compare_step(struct checker *c, const struct job *job, uint32_t i, struct bytes text,
                          struct facts *f)
 {
     const struct workflow_step *step = &job->w->steps[i];
-    struct ops_step_record r = {
-        .current = 'D', .asked = 'A', .state = 'W', .waiting = step->n_after, .since = 1};
+    struct ops_step_record r = {.current = STATE_DISABLED,
+                                .asked = STATE_ACTIVE,
+                                .state = STEP_AT_REST,
+                                .waiting = step->n_after,
+                                .since = 1};
 
     if (text.len > 0 && ops_read_step_record(text, &r)) {
         checker_fail(c, "I13 %s: step %u has the record '%.*s'", job->id, i, (int)text.len,
@@ -212,15 +226,15 @@ static void compare_step(struct checker *c, const struct job *job, uint32_t i, s
     note_rest(&job->steps[i], &r);
     if (!f->cursor)
         compare_counts(c, job, i, &r);
-    if (r.state == 'R' && !c->violated)
+    if (r.state == STEP_IN_FLIGHT && !c->violated)
         compare_lease(c, job, i, &r);
-    f->busy_steps += strchr("RBMP", r.state) != NULL;
+    f->busy_steps += is_under_way(r.state);
     if (f->going && !check_is_there(job, i, job->back))
         compare_waiting(c, job, i, &r);
     if (!job->settled && !*job->hold && !job->changing && !job->ending && !f->back && !f->cursor &&
-        (r.state == 'R' || r.since >= job->since))
+        (r.state == STEP_IN_FLIGHT || r.since >= job->since))
         compare_moment(c, job, i, &r, f);
-    if (r.state == 'R')
+    if (r.state == STEP_IN_FLIGHT)
         note_lease(c, job, i, r.until);
 }
 

@@ -27,8 +27,10 @@ void grid_met(struct timeline *t, enum fault fault, uint32_t at)
 /* A completed undo is at the boundary at which compensation finishes. */
 static uint32_t of_record(const struct bytes *args, int n)
 {
-    return n > AT_RECORD_VALUES && bytes_is(args[AT_RECORD_VALUES + AT_REPORT_KIND], "D") ? AT(13)
-                                                                                          : AT(8);
+    return n > AT_RECORD_VALUES &&
+                   ops_letter(args[AT_RECORD_VALUES + AT_REPORT_KIND]) == REPORT_DISABLED
+               ? AT(13)
+               : AT(8);
 }
 
 uint32_t grid_of_call(const char *function, const struct bytes *args, int n)

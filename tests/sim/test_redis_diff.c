@@ -321,7 +321,11 @@ static void random_submit(struct both *b)
 
 static void random_record(struct both *b)
 {
-    static const char kinds[] = "AAAAADTTPFNX";
+    static const enum report_kind kinds[] = {
+        REPORT_ACTIVE,    REPORT_ACTIVE,   REPORT_ACTIVE,    REPORT_ACTIVE,
+        REPORT_ACTIVE,    REPORT_DISABLED, REPORT_TRANSIENT, REPORT_TRANSIENT,
+        REPORT_PERMANENT, REPORT_DEFERRED, REPORT_UNSTARTED, REPORT_UNROUTABLE,
+    };
     struct ops_record_args op = {
         .result = bytes_str("result"), .error = bytes_str("error"), .class = "broken"};
     const struct ops_record_args *list[] = {&op};
@@ -330,7 +334,7 @@ static void random_record(struct both *b)
 
     if (!b->n_tokens)
         return;
-    op.kind = (enum report_kind)kinds[timeline_between(&b->t, 0, sizeof(kinds) - 2)];
+    op.kind = kinds[timeline_between(&b->t, 0, array_size(kinds) - 1)];
     op.job = b->tokens[at].job;
     op.token = b->tokens[at].token;
     op.redelivered = timeline_chance(&b->t, 300000);
@@ -381,7 +385,7 @@ static void random_steer(struct both *b)
         if (step >= b->workflows[i]->n_steps)
             step = 0; /* a step that each of them has */
     if (strcmp(op.command, "resolve") == 0)
-        op.state = timeline_chance(&b->t, 500000) ? 'A' : 'D';
+        op.state = timeline_chance(&b->t, 500000) ? STATE_ACTIVE : STATE_DISABLED;
     op.n_steps = op.state || timeline_chance(&b->t, 500000);
     if (timeline_chance(&b->t, 300000))
         op.payload = bytes_str("edited");

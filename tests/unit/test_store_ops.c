@@ -56,9 +56,9 @@ static void test_step_record(void **state)
             fail_msg("%s", bad[i]);
 
     assert_int_equal(ops_read_step_record(bytes_str("U A R 1 2 " NONE " 3 4 5 6 7"), &r), 0);
-    assert_int_equal(r.current, 'U');
-    assert_int_equal(r.asked, 'A');
-    assert_int_equal(r.state, 'R');
+    assert_int_equal(r.current, STATE_UNKNOWN);
+    assert_int_equal(r.asked, STATE_ACTIVE);
+    assert_int_equal(r.state, STEP_IN_FLIGHT);
     assert_int_equal(r.attempt, 2);
     assert_string_equal(r.token, NONE);
     assert_int_equal(r.until, 3);
@@ -179,7 +179,8 @@ static void test_transition(void **state)
     assert_true(d.alerts[0].step == 2 && d.alerts[0].back && d.alerts[0].seq == 12);
     assert_true(bytes_is(d.alerts[0].reason, "PARKED"));
     assert_int_equal(d.n_requests, 2);
-    assert_true(d.requests[0].active && d.requests[0].current == 'D' && d.requests[0].sent_before);
+    assert_true(d.requests[0].active && d.requests[0].current == STATE_DISABLED &&
+                d.requests[0].sent_before);
     assert_true(bytes_is(d.requests[0].token, "0.abc"));
     assert_int_equal(d.requests[0].locked_until, 1700000060000);
     assert_int_equal(d.requests[0].forward_turn, 5);
