@@ -8,8 +8,8 @@
 
 #include "base/log.h"
 #include "peer.h"
-#include "story.h"
-#include "world.h"
+#include "world/story.h"
+#include "world/world.h"
 
 static enum world_verdict nothing(void *ctx, const char *process, const char *what)
 {

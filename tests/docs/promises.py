@@ -18,9 +18,15 @@ BUGS_PAGE = "docs/results/findings.md"
 ROW = re.compile(r"^\| ([ILM]\d+) \| .* \| (.*) \|$", re.MULTILINE)
 BUGS = "| bug | found by | replay | fix |\n|---|---|---|---|\n"
 CHECKERS = {  # marker on the page -> the files, and how a violation begins in them
-    "simulated": ("tests/sim", "*.c", re.compile(r'"([ILM]\d+) ')),
+    "simulated": ("tests/sim", "**/*.c", re.compile(r'"([ILM]\d+) ')),
     "outside": ("tests/fault", "*.py", re.compile(r'"([ILM]\d+)"')),
 }
+
+
+def source_of(test):
+    """The script of a test, or the source of a test program, which is in or below the folder
+    in which the program is built."""
+    return test if test.suffix else next(test.parent.rglob(f"{test.name}.c"), test)
 
 
 def is_there(root, replay):
@@ -32,7 +38,7 @@ def is_there(root, replay):
     if kind == "fuzz":
         return (root / "tests/fuzz/corpus" / name).is_file()
     test, _, case = replay.partition(" ")
-    path = root / "tests" / (test if test.endswith(".py") else f"{test}.c")
+    path = source_of(root / "tests" / test)
     pattern = rf"(def|void) {re.escape(case.rpartition('.')[2])}\("
     return path.is_file() and bool(re.search(pattern, path.read_text(encoding="utf-8")))
 

@@ -3,7 +3,7 @@
 
 Data only. GRID has the demands; DEPARTURES says where Drover does something else, and why.
 test_cells.py runs the cells in AROUND, one test each. Other tests name in their docstrings the
-cells that they cover. tests/sim/feature.c has those that the simulator's worlds must show.
+cells that they cover. tests/sim/world/feature.c has those that the simulator's worlds must show.
 faults_page.py makes docs/FAULTS.md of all these.
 """
 

@@ -7,7 +7,8 @@
 
 It has three sources: cells.AROUND, from which test_cells.py makes its tests; the docstrings of
 tests and their classes, in tests/fault and tests/integration, which name cells such as B7.F6; and
-the table in tests/sim/feature.c, which lists the cells that `drover-sim --features` must have seen.
+the table in tests/sim/world/feature.c, which lists the cells that `drover-sim --features` must
+have seen.
 """
 
 import ast
@@ -21,7 +22,7 @@ import cells
 
 PAGE = "docs/FAULTS.md"
 WIDTH = 100
-FEATURES = "tests/sim/feature.c"
+FEATURES = "tests/sim/world/feature.c"
 SIMULATED = re.compile(r'\[(\d+)\] = \{"([^"]+)",\s*"([\d ]+)"\}')
 CELL = re.compile(r"\bB\d+\.F\d+\b")
 FOLDERS = ("tests/fault", "tests/integration")
@@ -57,7 +58,7 @@ R: real processes · S: simulation · RS: both · o: no test · -: impossible
 def docstrings(root):
     """(file, Class.test or test, docstring) of all tests."""
     for folder in FOLDERS:
-        for path in sorted((root / folder).glob("test_*.py")):
+        for path in sorted((root / folder).rglob("test_*.py"), key=lambda path: path.name):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             for node in tree.body:
                 if not isinstance(node, ast.ClassDef):

@@ -5,7 +5,7 @@
     failpoints.py [ROOT]
 
 Compares the functions that common/store/registration.lua registers with the table FUNCTIONS in
-common/io/failpoint.c, and that with the table in tests/integration/test_failpoints.py.
+common/io/failpoint.c, and that with the table in tests/integration/operation/test_failpoints.py.
 """
 
 import pathlib
@@ -14,7 +14,7 @@ import sys
 
 LIBRARY = "common/store/registration.lua"
 TABLE = "common/io/failpoint.c"
-TEST = "tests/integration/test_failpoints.py"
+TEST = "tests/integration/operation/test_failpoints.py"
 NOT_OF_ROLES = {"version"}  # called by the store check
 
 

@@ -16,6 +16,12 @@ sys.path.insert(0, str(ROOT / "tests" / "mutants"))
 import rules
 
 
+def source_of(test):
+    """The script of a test, or the source of a test program, which is in or below the folder
+    in which the program is built."""
+    return test if test.suffix else next(test.parent.rglob(f"{test.name}.c"), test)
+
+
 def has_case(text, case):
     """test_x, Class, Class.test_x; or story/failure, which a program combines."""
     if "/" in case:
@@ -31,7 +37,7 @@ def complaint(file, old, new, catcher=""):
     test, *cases = catcher.split() or [""]
     if not test.startswith("tests/"):
         return None
-    path = ROOT / (test if test.endswith(".py") else f"{test}.c")
+    path = source_of(ROOT / test)
     if not path.exists() or not cases:
         return f"{catcher} is no case of an existing test"
     missing = [case for case in cases if not has_case(path.read_text(), case)]

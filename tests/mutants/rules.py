@@ -5,7 +5,8 @@ Most leave a line of the rule out or invert it. A mutant is a tuple: the file; t
 which occurs in it once; the new text; and the test that must catch the mutant, if it is no seed:
 
     tests/unit/test_agent test_drain          a case of a test program of the build
-    tests/integration/test_x.py Class.test    a case with real servers, and daemons with the mutant
+    tests/integration/jobs/test_x.py Class.test
+                                              a case with real servers, and daemons with the mutant
 """
 
 
@@ -38,8 +39,8 @@ BUS_QUEUES = "tests/integration/test_bus_queues"
 BUS_BROKER = "tests/integration/test_bus_broker"
 BUS_CONFIRMS = "tests/integration/test_bus_confirms"
 STORE = "tests/integration/test_store"
-OWNERS = "tests/integration/test_owners.py"
-FUNCTIONS_TEST = "tests/integration/test_functions.py Functions."
+OWNERS = "tests/integration/security/test_owners.py"
+FUNCTIONS_TEST = "tests/integration/store/test_functions.py Functions."
 
 RULES = {
     "The person who has to act gets an alert, and finds the job in a list": {
@@ -188,7 +189,7 @@ RULES = {
             "scheduler/alert_io.c",
             "    return a->failing++ == 0;",
             "    return ++a->failing > 0;",
-            "tests/integration/test_alerts.py Alerts.test_a_command_that_fails",
+            "tests/integration/operation/test_alerts.py Alerts.test_a_command_that_fails",
         ),
     },
     "A deadline bounds the requests and leases of forward work": {
@@ -428,25 +429,25 @@ RULES = {
             lua("record"),
             "  if op.redelivered == '1' then\n    add_in_flight_after(job, i)",
             "  if true then\n    add_in_flight_after(job, i)",
-            "tests/integration/test_functions.py Functions.test_follow_ups_of_redelivered_messages",
+            FUNCTIONS_TEST + "test_follow_ups_of_redelivered_messages",
         ),
         "a Submit that is published twice sends its requests again": (
             lua("submit"),
             "  if redelivered == '1' then\n    add_in_flight_after(job, WALK.ROOTS)",
             "  if true then\n    add_in_flight_after(job, WALK.ROOTS)",
-            "tests/integration/test_functions.py Functions.test_follow_ups_of_redelivered_messages",
+            FUNCTIONS_TEST + "test_follow_ups_of_redelivered_messages",
         ),
         "a command that is published twice sends its requests again": (
             lua("steer"),
             "    if redelivered == '1' then\n      add_in_flight_after(job)",
             "    if true then\n      add_in_flight_after(job)",
-            "tests/integration/test_functions.py Functions.test_follow_ups_of_redelivered_messages",
+            FUNCTIONS_TEST + "test_follow_ups_of_redelivered_messages",
         ),
         "a Recover that is published twice sends again what is in flight": (
             lua("drive"),
             "elseif rec.state == STEP.IN_FLIGHT and again == '1' then",
             "elseif rec.state == STEP.IN_FLIGHT then",
-            "tests/integration/test_functions.py Functions.test_follow_ups_of_redelivered_messages",
+            FUNCTIONS_TEST + "test_follow_ups_of_redelivered_messages",
         ),
         "a Receipt is sent before the job is recorded": (
             "scheduler/on_submit.c",
@@ -493,20 +494,20 @@ RULES = {
             lua("record"),
             "    keep_late(job, i, op)\n",
             "",
-            "tests/integration/test_turns.py Turns.test_kill",
+            "tests/integration/jobs/test_turns.py Turns.test_kill",
         ),
         "late replies are not counted": (
             lua("record"),
             "concat({int(count + 1), int(job.now), op.kind, token_id(i, op.token),",
             "concat({'1', int(job.now), op.kind, token_id(i, op.token),",
-            "tests/integration/test_turns.py Turns.test_kill",
+            "tests/integration/jobs/test_turns.py Turns.test_kill",
         ),
         "a reply is late by the clock": (
             lua("record"),
             "  if rec.token ~= op.token or rec.state == STEP.IN_FLIGHT and finished(job) then",
             "  if rec.token ~= op.token or rec.till < now or rec.state == STEP.IN_FLIGHT "
             "and finished(job) then",
-            "tests/integration/test_functions.py Functions.test_reply_after_locked_until",
+            "tests/integration/store/test_functions.py Functions.test_reply_after_locked_until",
         ),
     },
     "The effect of a failed, lost or returned attempt is UNKNOWN, and it is undone": {
@@ -541,7 +542,7 @@ RULES = {
             lua("dispatch"),
             "      call('HSET', job.p .. 'data:' .. job.id, 'c' .. i, rec.token)\n",
             "",
-            "tests/integration/test_functions.py Functions.test_unroutable_copy_of_a_request",
+            "tests/integration/store/test_functions.py Functions.test_unroutable_copy_of_a_request",
         ),
         "work that an earlier turn may have done is repeated without an undo": (
             lua("dispatch"),
@@ -595,19 +596,19 @@ RULES = {
             lua("record"),
             "op.kind ~= REPORT.UNROUTABLE and op.kind ~= REPORT.UNSENDABLE\n",
             "op.kind ~= REPORT.UNROUTABLE\n",
-            "tests/integration/test_functions.py Functions.test_request_too_large",
+            "tests/integration/store/test_functions.py Functions.test_request_too_large",
         ),
         "an undo that was never sent fails although the job does not want it": (
             lua("record"),
             "  if is_obsolete(job, rec) or rec.current == job.desired then",
             "  if is_obsolete(job, rec) then",
-            "tests/integration/test_functions.py Functions.test_undo_too_large_after_a_turn",
+            "tests/integration/store/test_functions.py Functions.test_undo_too_large_after_a_turn",
         ),
         "a request that is too large to be sent counts as a permanent failure": (
             "scheduler/request.c",
             "REPORT_UNSENDABLE, t->op.job, m.token",
             "REPORT_PERMANENT, t->op.job, m.token",
-            "tests/integration/test_bad_input.py BadInput.test_request_too_large",
+            "tests/integration/messages/test_bad_input.py BadInput.test_request_too_large",
         ),
         "a non_retryable class is tried again": (
             lua("record"),
@@ -671,7 +672,7 @@ RULES = {
             "local wait = min(t.backoff_initial * t.backoff_factor ^ (max(failures, 1) - 1), "
             "t.backoff_max)",
             "local wait = t.backoff_initial * t.backoff_factor ^ (max(failures, 1) - 1)",
-            "tests/integration/test_functions.py Functions.test_backoff_has_a_maximum",
+            "tests/integration/store/test_functions.py Functions.test_backoff_has_a_maximum",
         ),
         "jitter is subtracted": (
             lua("record"),
@@ -717,7 +718,7 @@ RULES = {
             lua("transitions"),
             "  if is_new or till == 0 then\n    alert_job",
             "  if true then\n    alert_job",
-            "tests/integration/test_alerts.py Alerts.test_one_alert_for_a_parked_step",
+            "tests/integration/operation/test_alerts.py Alerts.test_one_alert_for_a_parked_step",
         ),
         "a step that fails for good while it is parked raises no alert": (
             lua("transitions"),
@@ -769,26 +770,26 @@ RULES = {
             lua("expire"),
             "  rec.unstarted = progress and 0 or rec.unstarted + 1\n",
             "  rec.unstarted = progress and 0 or rec.unstarted\n",
-            "tests/integration/test_functions.py Functions.test_silence_does_not_count",
+            "tests/integration/store/test_functions.py Functions.test_silence_does_not_count",
         ),
         "a silence that lasts raises no alert": (
             lua("drive"),
             "      alert(job, i, 'SILENT', rec.asked) -- the",
             "      -- the",
-            "tests/integration/test_functions.py Functions.test_silence_does_not_count",
+            "tests/integration/store/test_functions.py Functions.test_silence_does_not_count",
         ),
         "an alert about silence is not over when the actor is served": (
             "scheduler/alert_cause.c",
             "ALERT_UNROUTABLE, ALERT_SILENT,\n"
             "                                          ALERT_REJECTED};",
             "ALERT_UNROUTABLE, ALERT_REJECTED};",
-            "tests/integration/test_backlog.py Silence.test_one_alert",
+            "tests/integration/agents/test_backlog.py Silence.test_one_alert",
         ),
         "the time for which an agent has had its request is ignored": (
             lua("renew"),
             "  local lease = now + t.lock - min(elapsed, t.lock)\n",
             "  local lease = now + t.lock\n",
-            "tests/integration/test_functions.py Functions.test_expiry_after_progress_counts",
+            "tests/integration/store/test_functions.py Functions.test_expiry_after_progress_counts",
         ),
         "Progress of an agent that died ends the lease of another one": (
             lua("renew"),
@@ -909,13 +910,13 @@ RULES = {
             lua("record"),
             "  if op.step ~= '' and is_other_step(job.def, i, op.step) then\n",
             "  if false then\n",
-            "tests/integration/test_functions.py Functions.test_a_reply_that_names_another_step",
+            FUNCTIONS_TEST + "test_a_reply_that_names_another_step",
         ),
         "a reply that names no step of the job is refused": (
             lua("definitions"),
             " and call('HGET', def.key, 'x' .. name)\n",
             "\n",
-            "tests/integration/test_functions.py Functions.test_a_reply_that_names_another_step",
+            FUNCTIONS_TEST + "test_a_reply_that_names_another_step",
         ),
         "a definition of an earlier build never gets the names of its steps": (
             lua("definitions"),
@@ -933,7 +934,7 @@ RULES = {
             "scheduler/on_replies.c",
             "    r->record.step = m->step;\n",
             "\n",
-            "tests/integration/test_behaviours.py Behaviours.test_reply_mixed_up",
+            "tests/integration/jobs/test_behaviours.py Behaviours.test_reply_mixed_up",
         ),
     },
     "A request that an agent rejects is not one whose wait is over": {
@@ -941,13 +942,13 @@ RULES = {
             "scheduler/on_expired.c",
             "strcmp(d->died_of, \"expired\") == 0 ? REPORT_UNSTARTED",
             "true ? REPORT_UNSTARTED",
-            "tests/integration/test_behaviours.py Behaviours.test_rejected_request",
+            "tests/integration/jobs/test_behaviours.py Behaviours.test_rejected_request",
         ),
         "a rejected request is sent again at once": (
             lua("record"),
             "  local thrown = op.kind == REPORT.REJECTED or begun and",
             "  local thrown = begun and",
-            "tests/integration/test_functions.py Functions.test_rejected_request",
+            "tests/integration/store/test_functions.py Functions.test_rejected_request",
         ),
     },
     "A request that has waited in a scheduler is sent only if its job still wants it": {
@@ -974,13 +975,13 @@ RULES = {
             lua("record"),
             "      elseif not copied and not is_late then\n",
             "      elseif not copied then\n",
-            "tests/integration/test_functions.py Functions.test_late_unsent_calls",
+            "tests/integration/store/test_functions.py Functions.test_late_unsent_calls",
         ),
         "a late call about requests that waited takes the place of a later one": (
             lua("record"),
             " .. (is_late and known_number or number))",
             " .. number)",
-            "tests/integration/test_functions.py Functions.test_late_unsent_calls",
+            "tests/integration/store/test_functions.py Functions.test_late_unsent_calls",
         ),
         "a request that waited beyond the budget of a call is left to its lease": (
             lua("record"),
@@ -992,7 +993,7 @@ RULES = {
             lua("record"),
             "tonumber(known_number) >= tonumber(number)",
             "true",
-            "tests/integration/test_functions.py Functions.test_request_that_waited_twice",
+            "tests/integration/store/test_functions.py Functions.test_request_that_waited_twice",
         ),
         "a copy of a request that has waited is lost": (
             "scheduler/dispatch.c",
@@ -1012,7 +1013,7 @@ RULES = {
             lua("outcome"),
             "  count_up(job.key, 'owes', 1)\n",
             "  call('HINCRBY', job.key, 'owes', 1)\n",
-            "tests/integration/test_functions.py Functions.test_damaged_count_of_the_outbox",
+            "tests/integration/store/test_functions.py Functions.test_damaged_count_of_the_outbox",
         ),
         "one damaged notification stops all others": (
             lua("expire"),
@@ -1020,61 +1021,61 @@ RULES = {
             "'n' .. seq, 1)\n",
             "      local counted, tries = true, call('HINCRBY', p .. 'data:' .. id, 'n' .. seq, "
             "1)\n",
-            "tests/integration/test_functions.py Functions.test_damaged_count_of_tries",
+            "tests/integration/store/test_functions.py Functions.test_damaged_count_of_tries",
         ),
         "a damaged entry of the outbox stops all others": (
             lua("expire"),
             "    local good, owed = try_job(has_notification, p, id or '', seq or '')\n",
             "    local good, owed = true, has_notification(p, id, seq)\n",
-            "tests/integration/test_functions.py Functions.test_damaged_count_of_tries",
+            "tests/integration/store/test_functions.py Functions.test_damaged_count_of_tries",
         ),
         "damaged answers to commands make the store refuse all commands": (
             lua("steer"),
             "    if not len then\n      break -- damaged: the rest is forgotten\n    end\n",
             "",
-            "tests/integration/test_functions.py Functions.test_any_damage_to_a_job",
+            "tests/integration/store/test_functions.py Functions.test_any_damage_to_a_job",
         ),
         "a notification with a damaged number of tries is published for ever": (
             lua("inspect"),
             "    tries = NOTIFICATION_TRIES - 1 -- also",
             "    tries = 0 -- also",
-            "tests/integration/test_functions.py Functions.test_damaged_count_of_tries",
+            "tests/integration/store/test_functions.py Functions.test_damaged_count_of_tries",
         ),
         "the notification of a corrupt job cannot be read": (
             lua("inspect"),
             "unpack(#ended > 0 and ended or",
             "unpack(true and ended or",
-            "tests/integration/test_functions.py Functions.test_damaged_notification_can_be_read",
+            FUNCTIONS_TEST + "test_damaged_notification_can_be_read",
         ),
         "a definition in use is dropped if the naming of its steps was cut off": (
             lua("forget"),
             "    if (tonumber(call('HGET', p .. 'def:' .. digest, 'refs') or '') or 0) == 0 then\n",
             "    if true then\n",
-            "tests/integration/test_functions.py Functions.test_interrupted_naming_of_a_definition",
+            FUNCTIONS_TEST + "test_interrupted_naming_of_a_definition",
         ),
         "a turn below 1 is valid": (
             lua("job"),
             " and job.turn > 0\n    and job.turn < MOST_TURNS",
             "\n   ",
-            "tests/integration/test_functions.py Functions.test_any_damage_to_a_job",
+            "tests/integration/store/test_functions.py Functions.test_any_damage_to_a_job",
         ),
         "a corrupt job raises no alert": (
             "supervisor/supervisor.c",
             "        if (!s->config.dry_run)\n            notify_torn(s, job);\n",
             "",
-            "tests/integration/test_supervisors.py Supervisors.test_corrupt_job",
+            "tests/integration/operation/test_supervisors.py Supervisors.test_corrupt_job",
         ),
         "each sweep raises an alert about a corrupt job": (
             "scheduler/alert_cause.c",
             "    a = cause_new(s, item, job, &alert);\n",
             "    a = cause_new(s, item, job, &alert);\n    alert_publish(s, a);\n",
-            "tests/integration/test_supervisors.py Supervisors.test_corrupt_job",
+            "tests/integration/operation/test_supervisors.py Supervisors.test_corrupt_job",
         ),
         "supervisors may not count how often they ask for a notification": (
             "deploy/redis/users.acl",
             "(-@all +hincrby +hmget +unlink",
             "(-@all +hmget +unlink",
-            "tests/integration/test_permissions.py Permissions.test_store_denials",
+            "tests/integration/security/test_permissions.py Permissions.test_store_denials",
         ),
     },
     "A message over which the broker closes the connection is refused": {
@@ -1128,7 +1129,7 @@ RULES = {
             "common/model/wire.c",
             "        return reply_to_field_valid(*field);\n",
             "        return reply_to_property_valid(*field);\n",
-            "tests/integration/test_bad_input.py BadInput.test_invalid_direct_reply_to",
+            "tests/integration/messages/test_bad_input.py BadInput.test_invalid_direct_reply_to",
         ),
     },
     "Each client that has submitted a job gets the event of its end": {
@@ -1194,7 +1195,7 @@ RULES = {
             "  if complete_by ~= '0' and tonumber(complete_by) <= now and not is_quiet(p, "
             "now) then",
             "  if false then",
-            "tests/integration/test_turns.py Turns.test_submit_after_complete_by",
+            "tests/integration/jobs/test_turns.py Turns.test_submit_after_complete_by",
         ),
         "a deadline never passes": (
             lua("job"),
@@ -1211,7 +1212,7 @@ RULES = {
             lua("drive"),
             "    if job.hold == '' then -- a person's",
             "    if true then -- a person's",
-            "tests/integration/test_functions.py Functions.test_deadline_of_a_paused_job",
+            "tests/integration/store/test_functions.py Functions.test_deadline_of_a_paused_job",
         ),
         "on_deadline has no effect": (
             lua("drive"),
@@ -1229,7 +1230,7 @@ RULES = {
             lua("commands"),
             "    reopen(job)\n    apply_deadline(job)\n",
             "    reopen(job)\n",
-            "tests/integration/test_turns.py Turns.test_deadline_after_a_retry",
+            "tests/integration/jobs/test_turns.py Turns.test_deadline_after_a_retry",
         ),
     },
     "A timer fires in time, and the supervisor knows when": {
@@ -1242,7 +1243,7 @@ RULES = {
             lua("commands"),
             "  elseif to == STATE.ACTIVE and job.start_at > job.now and not job.started then",
             "  elseif false then",
-            "tests/integration/test_functions.py Functions.test_turn_before_start_at",
+            "tests/integration/store/test_functions.py Functions.test_turn_before_start_at",
         ),
         "a lease counts as over a moment early": (
             lua("expire"),
@@ -1338,7 +1339,7 @@ RULES = {
             lua("change"),
             "  if how ~= DIFFERENCE.TERMS then\n    set(job, 'turn', job.turn + 1)\n",
             "  if false then\n    set(job, 'turn', job.turn + 1)\n",
-            "tests/integration/test_functions.py Functions.test_forward_turn_of_an_undo",
+            "tests/integration/store/test_functions.py Functions.test_forward_turn_of_an_undo",
         ),
     },
     "An undo has its own actor, arguments, lock and policy": {
@@ -1360,7 +1361,7 @@ RULES = {
             "    Drover__V1__StepRequest m",
             "    const struct workflow_dispatch *d = &step->forward;\n"
             "    Drover__V1__StepRequest m",
-            "tests/integration/test_turns.py Turns.test_undo_with_its_own_terms",
+            "tests/integration/jobs/test_turns.py Turns.test_undo_with_its_own_terms",
         ),
     },
     "An undo gets the arguments, the result and the key of its forward action": {
@@ -1368,7 +1369,7 @@ RULES = {
             lua("dispatch"),
             "  if asked == STATE.ACTIVE then\n    rec.forward = rec.turn",
             "  if asked == STATE.ACTIVE then\n    rec.forward = job.since",
-            "tests/integration/test_functions.py Functions.test_forward_turn_of_an_undo",
+            "tests/integration/store/test_functions.py Functions.test_forward_turn_of_an_undo",
         ),
         "an undo carries the key of another turn": (
             "scheduler/request.c",
@@ -1379,13 +1380,13 @@ RULES = {
             "scheduler/request.c",
             "    if (found >= 0)\n        m->forward_result",
             "    if (false)\n        m->forward_result",
-            "tests/integration/test_behaviours.py Behaviours.test_forward_result_reaches_undo",
+            "tests/integration/jobs/test_behaviours.py Behaviours.test_forward_result_reaches_undo",
         ),
         "an undo gets a result of an earlier turn": (
             lua("job"),
             "  elseif old > 0 then\n    call('HDEL', data, field)\n",
             "  elseif false then\n",
-            "tests/integration/test_turns.py Turns.test_results_belong_to_their_turn",
+            "tests/integration/jobs/test_turns.py Turns.test_results_belong_to_their_turn",
         ),
     },
     "A step without an undo is passed over": {
@@ -1408,7 +1409,7 @@ RULES = {
             "  local ended = {call('HGET', p .. 'job:' .. job_id, 'outcome'), 'ERROR', '1', '1', "
             "'0', '',\n"
             "    call('HGET', p .. 'job:' .. job_id, 'failed') or ''}\n",
-            "tests/integration/test_functions.py Functions.test_notification_of_an_earlier_turn",
+            FUNCTIONS_TEST + "test_notification_of_an_earlier_turn",
         ),
         "a notification that is not known is settled": (
             "scheduler/notification.c",
@@ -1420,7 +1421,7 @@ RULES = {
             lua("forget"),
             "  return (tonumber(count or '0') or 0) > 0 or call(",
             "  return call(",
-            "tests/integration/test_functions.py Functions.test_forget_waits_for_notifications",
+            FUNCTIONS_TEST + "test_forget_waits_for_notifications",
         ),
         "a job that an earlier build has settled is forgotten before that is confirmed": (
             lua("forget"),
@@ -1442,7 +1443,7 @@ RULES = {
             lua("commands"),
             "    job.open, job.cursor = 0, {} -- nothing was begun\n",
             "    job.cursor = {}\n",
-            "tests/integration/test_functions.py Functions.test_turn_before_start_at",
+            "tests/integration/store/test_functions.py Functions.test_turn_before_start_at",
         ),
     },
     "A step that may have begun does not become another by a migration": {
@@ -1450,37 +1451,37 @@ RULES = {
             lua("expire"),
             "  call('HSET', job.key, 'b' .. i, '1')\nend\n",
             "end\n",
-            "tests/integration/test_functions.py Functions.test_migrate_a_silent_step",
+            "tests/integration/store/test_functions.py Functions.test_migrate_a_silent_step",
         ),
         "no agent has a request that has left its queue": (
             lua("migrate"),
             "in_flight and (progress or was_taken)\n",
             "in_flight and progress\n",
-            "tests/integration/test_functions.py Functions.test_migrate_a_silent_step",
+            "tests/integration/store/test_functions.py Functions.test_migrate_a_silent_step",
         ),
         "Progress after the lease is evidence": (
             lua("renew"),
             "  if not known and elapsed >= t.lock then\n",
             "  if false then\n",
-            "tests/integration/test_functions.py Functions.test_late_progress_is_no_evidence",
+            "tests/integration/store/test_functions.py Functions.test_late_progress_is_no_evidence",
         ),
         "a rejected request did not begin": (
             lua("record"),
             "  if op.kind == REPORT.REJECTED then\n",
             "  if false then\n",
-            "tests/integration/test_functions.py Functions.test_migrate_a_silent_step",
+            "tests/integration/store/test_functions.py Functions.test_migrate_a_silent_step",
         ),
         "a request that was rejected after Progress did not begin": (
             lua("record"),
             "  elseif (op.kind == REPORT.UNSTARTED or op.kind == REPORT.REJECTED)\n",
             "  elseif op.kind == REPORT.UNSTARTED\n",
-            "tests/integration/test_functions.py Functions.test_rejected_after_progress",
+            "tests/integration/store/test_functions.py Functions.test_rejected_after_progress",
         ),
         "an expiry that only the queue has shown does not double the wait": (
             lua("expire"),
             "progress and 0 or rec.unstarted + 1\n",
             "counts and 0 or rec.unstarted + 1\n",
-            "tests/integration/test_functions.py Functions.test_wait_after_expiries",
+            "tests/integration/store/test_functions.py Functions.test_wait_after_expiries",
         ),
         "an actor without agents keeps the requests of others from being watched": (
             "scheduler/watch.c",
@@ -1500,7 +1501,7 @@ RULES = {
             "common/base/str.c",
             "        if (n == len && memcmp(words, word, len) == 0)",
             "        if (n >= len && memcmp(words, word, len) == 0)",
-            "tests/integration/test_json_agent.py JsonAgent.test_without_protobuf",
+            "tests/integration/agents/test_json_agent.py JsonAgent.test_without_protobuf",
         ),
     },
     "A job that cannot be read stops no other, and can be killed": {
@@ -1508,25 +1509,25 @@ RULES = {
             lua("expire"),
             "try_job(expire_job, p, id, now, hold, clock, jobs)\n",
             "true, expire_job(p, id, now, hold, clock, jobs)\n",
-            "tests/integration/test_functions.py Functions.test_corrupt_jobs",
+            "tests/integration/store/test_functions.py Functions.test_corrupt_jobs",
         ),
         "a corrupt job stops the sweep": (
             lua("sweep"),
             "try_job(sweep_one, p, id, now, sweep, places)\n",
             "true, sweep_one(p, id, now, sweep, places)\n",
-            "tests/integration/test_functions.py Functions.test_corrupt_jobs",
+            "tests/integration/store/test_functions.py Functions.test_corrupt_jobs",
         ),
         "a corrupt job cannot be killed": (
             lua("steer"),
             "    make_readable(p, job_id, now)\n",
             "",
-            "tests/integration/test_functions.py Functions.test_corrupt_jobs",
+            "tests/integration/store/test_functions.py Functions.test_corrupt_jobs",
         ),
         "a record of a step that makes no sense is read": (
             lua("job"),
             "  if not current then\n",
             "  if false then\n",
-            "tests/integration/test_functions.py Functions.test_corrupt_jobs",
+            "tests/integration/store/test_functions.py Functions.test_corrupt_jobs",
         ),
     },
     "A sweep corrects wrong indexes and counters": {
@@ -1534,13 +1535,13 @@ RULES = {
             lua("sweep"),
             "  if sweep.open ~= job.open then\n",
             "  if false then\n",
-            "tests/integration/test_functions.py Functions.test_sweep_mends_counters",
+            "tests/integration/store/test_functions.py Functions.test_sweep_mends_counters",
         ),
         "a sweep trusts the number of busy steps": (
             lua("sweep"),
             "  if sweep.busy ~= job.busy then\n",
             "  if false then\n",
-            "tests/integration/test_functions.py Functions.test_sweep_mends_counters",
+            "tests/integration/store/test_functions.py Functions.test_sweep_mends_counters",
         ),
         "a sweep trusts the number of stuck steps": (
             lua("sweep"),
@@ -1554,7 +1555,7 @@ RULES = {
             "    sweep.counts = sweep.step == 0 and sweep.edge == 0 "
             "-- else the next round counts\n",
             "",
-            "tests/integration/test_functions.py Functions.test_sweep_counts_across_calls",
+            "tests/integration/store/test_functions.py Functions.test_sweep_counts_across_calls",
         ),
         "a sweep does not count the steps of a job on hold": (
             lua("sweep"),
@@ -1572,26 +1573,26 @@ RULES = {
             lua("sweep"),
             "          set_state(job, i, rec, STEP.RECOVERY_REQUESTED, job.now)\n",
             "",
-            "tests/integration/test_functions.py Functions.test_sweep_mends_a_join_counter",
+            "tests/integration/store/test_functions.py Functions.test_sweep_mends_a_join_counter",
         ),
         "a sweep continues at a rank": (
             lua("sweep"),
             "  return sweep.job and call('ZCOUNT', p .. 'open', '-inf', '(' .. sweep.created) "
             "or 0\n",
             "  return sweep.job and 1 or 0\n",
-            "tests/integration/test_functions.py Functions.test_a_sweep_while_jobs_end",
+            "tests/integration/store/test_functions.py Functions.test_a_sweep_while_jobs_end",
         ),
         "a sweep passes over jobs that were created in the same millisecond": (
             lua("sweep"),
             "call('ZCOUNT', p .. 'open', '-inf', '(' .. sweep.created)",
             "call('ZCOUNT', p .. 'open', '-inf', sweep.created)",
-            "tests/integration/test_functions.py Functions.test_a_sweep_while_jobs_end",
+            "tests/integration/store/test_functions.py Functions.test_a_sweep_while_jobs_end",
         ),
         "a sweep covers a step back of the clock that came after it began": (
             lua("sweep"),
             "    clock.swept = sweep.back\n",
             "    clock.swept = clock.back\n",
-            "tests/integration/test_functions.py Functions.test_step_back_during_a_sweep",
+            "tests/integration/store/test_functions.py Functions.test_step_back_during_a_sweep",
         ),
         "a sweep goes on counting although a step has come to rest": (
             lua("sweep"),
@@ -1603,13 +1604,13 @@ RULES = {
             lua("sweep"),
             "  local wrong = not score or tonumber(score) > job.due or job.due > latest\n",
             "  local wrong = job.due > latest\n",
-            "tests/integration/test_functions.py Functions.test_sweep_mends_the_index_of_due_jobs",
+            FUNCTIONS_TEST + "test_sweep_mends_the_index_of_due_jobs",
         ),
         "a notification of a job that is gone stays in the outbox": (
             lua("expire"),
             "      call('ZREM', p .. 'owed', member)\n",
             "",
-            "tests/integration/test_functions.py Functions.test_indexes_with_unknown_jobs",
+            "tests/integration/store/test_functions.py Functions.test_indexes_with_unknown_jobs",
         ),
     },
     "The input and the results of a job take 64 MiB at most": {
@@ -1617,13 +1618,13 @@ RULES = {
             lua("record"),
             "  elseif rec.asked == STATE.ACTIVE and job.bytes + #op.result > DATA_MAX then\n",
             "  elseif false then\n",
-            "tests/integration/test_functions.py Functions.test_limit_of_data_of_a_job",
+            "tests/integration/store/test_functions.py Functions.test_limit_of_data_of_a_job",
         ),
         "a result that a person adds may exceed the limit": (
             lua("commands"),
             "  elseif job.bytes + #result > DATA_MAX then\n",
             "  elseif false then\n",
-            "tests/integration/test_functions.py Functions.test_limit_of_data_of_a_job",
+            "tests/integration/store/test_functions.py Functions.test_limit_of_data_of_a_job",
         ),
     },
     "A job runs as often as tries says, and not again after a person took it back": {
@@ -1631,7 +1632,7 @@ RULES = {
             lua("drive"),
             "      elseif job.hold == '' then\n        run_again(job, runs)",
             "      else\n        run_again(job, runs)",
-            "tests/integration/test_functions.py Functions.test_a_paused_job_is_not_tried_again",
+            FUNCTIONS_TEST + "test_a_paused_job_is_not_tried_again",
         ),
         "a job runs again for ever": (
             lua("drive"),
@@ -1642,13 +1643,13 @@ RULES = {
             lua("drive"),
             "job.cause == 'FAILURE' and at then",
             "job.cause == 'FAILURE' and false then",
-            "tests/integration/test_functions.py Functions.test_tries_of_a_job",
+            "tests/integration/store/test_functions.py Functions.test_tries_of_a_job",
         ),
         "a job that a person took back runs again by itself": (
             lua("commands"),
             "      call('HSET', job.key, 'tried', int(RUNS_MAX)) -- no other run by itself\n",
             "",
-            "tests/integration/test_turns.py Turns.test_cancel_during_compensation",
+            "tests/integration/jobs/test_turns.py Turns.test_cancel_during_compensation",
         ),
     },
     "COMPENSATION_FAILED when no undo can go on: it names the steps, and ACTIVE is refused": {
@@ -1656,7 +1657,7 @@ RULES = {
             lua("drive"),
             "  elseif idle and #job.cursor == 0 and job.hold == '' and job.failed_undo > 0 then",
             "  elseif #job.cursor == 0 and job.hold == '' and job.failed_undo > 0 then",
-            "tests/integration/test_functions.py Functions.test_compensation_failed",
+            "tests/integration/store/test_functions.py Functions.test_compensation_failed",
         ),
         "the notification of COMPENSATION_FAILED names no step": (
             lua("outcome"),
@@ -1667,13 +1668,13 @@ RULES = {
             lua("commands"),
             "  elseif to == STATE.ACTIVE and job.outcome == 'COMPENSATION_FAILED' then\n",
             "  elseif false then\n",
-            "tests/integration/test_functions.py Functions.test_compensation_failed",
+            "tests/integration/store/test_functions.py Functions.test_compensation_failed",
         ),
         "the record of COMPENSATION_FAILED names no step": (
             lua("transitions"),
             "    set(job, 'failed', job.failed == '' and int(i) or job.failed .. ' ' .. int(i))\n",
             "    set(job, 'failed', '')\n",
-            "tests/integration/test_turns.py Turns.test_compensation_failed",
+            "tests/integration/jobs/test_turns.py Turns.test_compensation_failed",
         ),
     },
     "A command is carried out once, by its command_id": {
@@ -1681,13 +1682,13 @@ RULES = {
             lua("steer"),
             "    if known.id == id then\n",
             "    if false then\n",
-            "tests/integration/test_functions.py Functions.test_repeated_command",
+            "tests/integration/store/test_functions.py Functions.test_repeated_command",
         ),
         "a command with the command_id of another gets the answer of that one": (
             lua("steer"),
             "  if known and known.command ~= command.name then\n",
             "  if false then\n",
-            "tests/integration/test_turns.py Turns.test_repeated_command",
+            "tests/integration/jobs/test_turns.py Turns.test_repeated_command",
         ),
     },
     "A command respects if_seq and when it was issued; Retry has an order of its own": {
@@ -1695,13 +1696,13 @@ RULES = {
             lua("steer"),
             "  if code == 'DONE' or code == 'UNCHANGED' then\n",
             "  if true then\n",
-            "tests/integration/test_functions.py Functions.test_refused_commands_supersede_nothing",
+            FUNCTIONS_TEST + "test_refused_commands_supersede_nothing",
         ),
         "a sender whose clock is ahead shuts the others out": (
             lua("steer"),
             "int(min(tonumber(command.issued_at), job.now + CLOCK_AHEAD))",
             "command.issued_at",
-            "tests/integration/test_functions.py Functions.test_command_from_a_clock_ahead",
+            "tests/integration/store/test_functions.py Functions.test_command_from_a_clock_ahead",
         ),
         "a command ignores if_seq": (
             lua("steer"),
@@ -1712,13 +1713,13 @@ RULES = {
             lua("steer"),
             "  return order and command.issued_at ~= '0'",
             "  return false and command.issued_at ~= '0'",
-            "tests/integration/test_functions.py Functions.test_orders_of_commands",
+            "tests/integration/store/test_functions.py Functions.test_orders_of_commands",
         ),
         "a Retry makes an earlier Cancel count as overtaken": (
             lua("steer"),
             "retry = 'retried',",
             "retry = 'ordered',",
-            "tests/integration/test_functions.py Functions.test_orders_of_commands",
+            "tests/integration/store/test_functions.py Functions.test_orders_of_commands",
         ),
     },
     "The sender of a command, and its reason, are kept": {
@@ -1727,7 +1728,7 @@ RULES = {
             "  add_history(job, 'command', command.name, command.id ~= '' and command.id or '-', "
             "command.said)\n",
             "",
-            "tests/integration/test_why.py Why.test_held",
+            "tests/integration/cli/test_why.py Why.test_held",
         ),
     },
     "Pause: replies are recorded, nothing is sent, until Resume": {
@@ -1735,7 +1736,7 @@ RULES = {
             lua("commands"),
             "  elseif job.hold == 'paused' then\n",
             "  elseif job.hold ~= '' then\n",
-            "tests/integration/test_functions.py Functions.test_pause_after_the_deadline",
+            "tests/integration/store/test_functions.py Functions.test_pause_after_the_deadline",
         ),
         "join counters are not counted while a job is on hold": (
             lua("job"),
@@ -1763,7 +1764,7 @@ RULES = {
             "rec.token ~= op.token or rec.state == STEP.IN_FLIGHT and finished(job) then",
             "rec.token ~= op.token or rec.state == STEP.IN_FLIGHT and "
             "(finished(job) or job.hold == 'paused') then",
-            "tests/integration/test_turns.py Turns.test_pause",
+            "tests/integration/jobs/test_turns.py Turns.test_pause",
         ),
     },
     "Retry begins failed and parked steps anew, none in flight; UNKNOWN keeps its arguments": {
@@ -1771,7 +1772,7 @@ RULES = {
             lua("transitions"),
             "  if not last or last.from ~= kind or last.offset > 0 then\n",
             "  if not last or last.from ~= kind then\n",
-            "tests/integration/test_functions.py Functions.test_second_retry_all",
+            "tests/integration/store/test_functions.py Functions.test_second_retry_all",
         ),
         "a Retry of a step keeps its counters": (
             lua("commands"),
@@ -1860,7 +1861,7 @@ RULES = {
             lua("change"),
             "    set_data(job, 'a' .. i, arguments)\n",
             "",
-            "tests/integration/test_turns.py Turns.test_retry_with_other_arguments",
+            "tests/integration/jobs/test_turns.py Turns.test_retry_with_other_arguments",
         ),
     },
     "Resolve sets the state of a step, unless it is in flight or waits for other steps": {
@@ -1868,7 +1869,7 @@ RULES = {
             lua("commands"),
             "  if result ~= '' or state == STATE.DISABLED then\n",
             "  if true then\n",
-            "tests/integration/test_functions.py Functions.test_resolve_keeps_the_result",
+            "tests/integration/store/test_functions.py Functions.test_resolve_keeps_the_result",
         ),
         "a resolved state is not kept": (
             lua("commands"),
@@ -1896,7 +1897,7 @@ RULES = {
             lua("steer"),
             "  elseif job.hold == 'killed' then\n    return 'WRONG_STATE', 'KILLED'\n",
             "",
-            "tests/integration/test_turns.py Turns.test_kill",
+            "tests/integration/jobs/test_turns.py Turns.test_kill",
         ),
     },
     "Migrate changes steps that have not begun, and no others; what may have begun is undone": {
@@ -1904,67 +1905,67 @@ RULES = {
             lua("migrate"),
             "    if work.from == WALK.RETRY or work.from == WALK.RESUME then",
             "    if work.from == WALK.RESUME then",
-            "tests/integration/test_functions.py Functions.test_migrate_after_retry_all",
+            "tests/integration/store/test_functions.py Functions.test_migrate_after_retry_all",
         ),
         "a migration loses a Resume": (
             lua("migrate"),
             "    if work.from == WALK.RETRY or work.from == WALK.RESUME then",
             "    if work.from == WALK.RETRY then",
-            "tests/integration/test_functions.py Functions.test_migrate_after_resume",
+            "tests/integration/store/test_functions.py Functions.test_migrate_after_resume",
         ),
         "a step is migrated although its agent has sent Progress": (
             lua("migrate"),
             "in_flight and (progress or was_taken)\n",
             "in_flight and was_taken\n",
-            "tests/integration/test_functions.py Functions.test_migrate_a_step_with_progress",
+            "tests/integration/store/test_functions.py Functions.test_migrate_a_step_with_progress",
         ),
         "a step that no agent has begun counts as begun after a command of a person": (
             lua("walks"),
             "  if rec.unstarted < rec.attempt then\n    rec.unstarted = 0",
             "  if true then\n    rec.unstarted = 0",
-            "tests/integration/test_functions.py Functions.test_resolve_keeps_a_step_unbegun",
+            "tests/integration/store/test_functions.py Functions.test_resolve_keeps_a_step_unbegun",
         ),
         "a scan continues where it was although a migration came in between": (
             lua("job"),
             "    if tonumber(offset) < job.n then\n",
             "    if true then\n",
-            "tests/integration/test_functions.py Functions.test_migrate_during_a_scan",
+            "tests/integration/store/test_functions.py Functions.test_migrate_during_a_scan",
         ),
         "a scan past the last step continues there when the job gets more steps": (
             lua("job"),
             "      job.scan_changed = true\n    end\n",
             "    end\n",
-            "tests/integration/test_functions.py Functions.test_scan_position_past_the_last_step",
+            FUNCTIONS_TEST + "test_scan_position_past_the_last_step",
         ),
         "a migration changes a step that has begun": (
             lua("migrate"),
             "    or rec.unstarted < rec.attempt - (in_flight and 1 or 0)",
             "    or rec.current == STATE.ACTIVE",
-            "tests/integration/test_functions.py Functions.test_migrate_a_step_in_flight",
+            "tests/integration/store/test_functions.py Functions.test_migrate_a_step_in_flight",
         ),
         "a migration does not count join counters anew": (
             lua("migrate"),
             "  local cursor = job.cursor\n  count_anew(job)\n",
             "  local cursor = job.cursor\n",
-            "tests/integration/test_functions.py Functions.test_migrate",
+            "tests/integration/store/test_functions.py Functions.test_migrate",
         ),
         "a migration keeps the record of a step that is gone": (
             lua("migrate"),
             "    job.records[i] = nil\n    call('HDEL', job.key, int(i))\n",
             "    job.records[i] = nil\n",
-            "tests/integration/test_migrate.py Migrate.test_nothing_is_left_of_removed_steps",
+            "tests/integration/jobs/test_migrate.py Migrate.test_nothing_is_left_of_removed_steps",
         ),
         "a migration keeps the reference to the old definition": (
             lua("change"),
             "  hold_definition(job.p, digest)\n  release_definition(job.p, job.def.digest)\n",
             "  hold_definition(job.p, digest)\n",
-            "tests/integration/test_functions.py Functions.test_migrate",
+            "tests/integration/store/test_functions.py Functions.test_migrate",
         ),
         "a migration voids timers": (
             lua("dispatch"),
             "    local turned = rec.since < job.since\n",
             "    local turned = true\n",
-            "tests/integration/test_migrate.py Migrate.test_timers_stay",
+            "tests/integration/jobs/test_migrate.py Migrate.test_timers_stay",
         ),
         "a migration leaves out a step that was sent": (
             lua("migrate"),
@@ -1976,25 +1977,25 @@ RULES = {
             lua("migrate"),
             "  elseif rec.current == STATE.ACTIVE then\n    return nil, 'BEGUN'",
             "  elseif false then\n    return nil, 'BEGUN'",
-            "tests/integration/test_functions.py Functions.test_migrate_a_resolved_step",
+            "tests/integration/store/test_functions.py Functions.test_migrate_a_resolved_step",
         ),
         "a step that had failed for good is still failed after a migration": (
             lua("migrate"),
             "    elseif rec.state == STEP.FAILED and rec.since >= job.since then",
             "    elseif false then",
-            "tests/integration/test_functions.py Functions.test_migrate_a_failed_step",
+            "tests/integration/store/test_functions.py Functions.test_migrate_a_failed_step",
         ),
         "arguments that a migration drops still count": (
             lua("migrate"),
             "  set_data(job, 'a' .. i, '') --",
             "  call('HDEL', job.p .. 'data:' .. job.id, 'a' .. i) --",
-            "tests/integration/test_functions.py Functions.test_migrate_a_step_with_new_arguments",
+            FUNCTIONS_TEST + "test_migrate_a_step_with_new_arguments",
         ),
         "a migration does not undo what may have been begun": (
             lua("migrate"),
             "    rec.current = maybe and STATE.UNKNOWN or STATE.DISABLED\n",
             "    rec.current = STATE.DISABLED\n",
-            "tests/integration/test_migrate.py Migrate.test_in_flight_without_an_agent",
+            "tests/integration/jobs/test_migrate.py Migrate.test_in_flight_without_an_agent",
         ),
         "a migration takes a step that has changed for the same": (
             "common/model/migration.c",
@@ -2173,7 +2174,7 @@ RULES = {
             lua("renew"),
             "  set_state(job, i, rec, STEP.IN_FLIGHT, min(limit, lease))\n",
             "  set_state(job, i, rec, STEP.IN_FLIGHT, limit)\n",
-            "tests/integration/test_long_work.py LongWork.test_early_expiry",
+            "tests/integration/agents/test_long_work.py LongWork.test_early_expiry",
         ),
         "the token of a Progress is not compared": (
             lua("renew"),
@@ -2184,7 +2185,7 @@ RULES = {
             lua("renew"),
             "  if not rec or rec.token ~= token or rec.state ~= STEP.IN_FLIGHT then",
             "  if not rec or rec.token ~= token then",
-            "tests/integration/test_functions.py Functions.test_progress_of_another_token",
+            "tests/integration/store/test_functions.py Functions.test_progress_of_another_token",
         ),
     },
     "An agent begins nothing, and sends nothing, after its lease": {
@@ -2228,20 +2229,20 @@ RULES = {
             lua("renew"),
             "format('%s %.0f %s %s', token, limit, fraction, note)",
             "format('%s %.0f %s %s', token, limit, '-1', note)",
-            "tests/integration/test_long_work.py LongWork.test_progress_is_shown_and_renews",
+            "tests/integration/agents/test_long_work.py LongWork.test_progress_is_shown_and_renews",
         ),
         "the note is not kept": (
             lua("renew"),
             "format('%s %.0f %s %s', token, limit, fraction, note)",
             "format('%s %.0f %s %s', token, limit, fraction, '')",
-            "tests/integration/test_long_work.py LongWork.test_progress_is_shown_and_renews",
+            "tests/integration/agents/test_long_work.py LongWork.test_progress_is_shown_and_renews",
         ),
         "an agent does not report the progress of its program": (
             "agent/handler_exec.c",
             "        run->head.progress(&run->head, run->progress_lines.fraction, "
             "run->progress_lines.note);\n",
             "        ;\n",
-            "tests/integration/test_long_work.py LongWork.test_progress_is_shown_and_renews",
+            "tests/integration/agents/test_long_work.py LongWork.test_progress_is_shown_and_renews",
         ),
         "Progress does not say in its headers which attempt of which step it is about": (
             "agent/heartbeat.c",
@@ -2262,13 +2263,13 @@ RULES = {
             "  local wanted = not finished(job) and not is_obsolete(job, rec) and not (left "
             "and left <= 0)\n",
             "  local wanted = true\n",
-            "tests/integration/test_long_work.py LongWork.test_unwanted_is_terminated",
+            "tests/integration/agents/test_long_work.py LongWork.test_unwanted_is_terminated",
         ),
         "an HTTP request that is not wanted is not aborted": (
             "agent/handler_http.c",
             "    if (!run->easy)\n        return;\n    target_abandoned",
             "    if (true)\n        return;\n    target_abandoned",
-            "tests/integration/test_long_work.py LongWork.test_unwanted_request_is_aborted",
+            "tests/integration/agents/test_long_work.py LongWork.test_unwanted_request_is_aborted",
         ),
         "an agent ignores that its work is not wanted": (
             "agent/on_answers.c",
@@ -2589,49 +2590,49 @@ RULES = {
             lua("submit"),
             "  return bytes > 0 and (tonumber(",
             "  return false and (tonumber(",
-            "tests/integration/test_functions.py Functions.test_limit_of_bytes_of_a_user",
+            "tests/integration/store/test_functions.py Functions.test_limit_of_bytes_of_a_user",
         ),
         "labels cost no bytes": (
             lua("submit"),
             "#split_texts(labels) * LABEL_BYTES + 2 * #labels",
             "0",
-            "tests/integration/test_functions.py Functions.test_limit_of_bytes_of_a_user",
+            "tests/integration/store/test_functions.py Functions.test_limit_of_bytes_of_a_user",
         ),
         "a command costs no bytes": (
             lua("steer"),
             "  call('HINCRBY', job.p .. 'users', owner, int(cost))\n",
             "",
-            "tests/integration/test_functions.py Functions.test_commands_count_for_their_owner",
+            FUNCTIONS_TEST + "test_commands_count_for_their_owner",
         ),
         "a user over the limit may still send commands": (
             lua("steer"),
             "  elseif not within_bytes(p, command_name, owner, bytes) then\n",
             "  elseif false then\n",
-            "tests/integration/test_functions.py Functions.test_commands_count_for_their_owner",
+            FUNCTIONS_TEST + "test_commands_count_for_their_owner",
         ),
         "a user over the limit may not end jobs": (
             lua("steer"),
             " or command_name == 'cancel' or command_name == 'kill'\n    or not over",
             "\n    or not over",
-            "tests/integration/test_functions.py Functions.test_commands_count_for_their_owner",
+            FUNCTIONS_TEST + "test_commands_count_for_their_owner",
         ),
         "the bytes of commands are not given back": (
             lua("steer"),
             "  call('HINCRBY', job.key, 'cost', int(cost))\n",
             "",
-            "tests/integration/test_functions.py Functions.test_commands_count_for_their_owner",
+            FUNCTIONS_TEST + "test_commands_count_for_their_owner",
         ),
         "the bytes of forgotten jobs still count": (
             lua("forget"),
             "    if owner and cost > 0 and call('HINCRBY'",
             "    if false and call('HINCRBY'",
-            "tests/integration/test_functions.py Functions.test_limit_of_bytes_of_a_user",
+            "tests/integration/store/test_functions.py Functions.test_limit_of_bytes_of_a_user",
         ),
         "a start_at may be any time ahead": (
             lua("submit"),
             "  elseif horizon > 0 and start_at > now + horizon then",
             "  elseif false then",
-            "tests/integration/test_functions.py Functions.test_no_start_beyond_the_horizon",
+            "tests/integration/store/test_functions.py Functions.test_no_start_beyond_the_horizon",
         ),
     },
     "A job belongs to its owner": {
@@ -2645,13 +2646,13 @@ RULES = {
             lua("job"),
             "'submitter') ~= owner\n",
             "'submitter') ~= owner and call('HEXISTS', p .. 'data:' .. id, 'submitter') == 1\n",
-            "tests/integration/test_functions.py Functions.test_job_without_an_owner",
+            "tests/integration/store/test_functions.py Functions.test_job_without_an_owner",
         ),
         "any user may send commands to a job": (
             lua("steer"),
             "  if is_others(p, job_id, owner) then\n",
             "  if false then\n",
-            "tests/integration/test_functions.py Functions.test_job_of_another_owner",
+            "tests/integration/store/test_functions.py Functions.test_job_of_another_owner",
         ),
         "the Kill of another user repairs a corrupt job": (
             lua("steer"),
@@ -2660,19 +2661,19 @@ RULES = {
             "    make_readable(p, job_id, now)\n"
             "  end\n"
             "  if is_others(p, job_id, owner) then\n",
-            "tests/integration/test_functions.py Functions.test_job_without_an_owner",
+            "tests/integration/store/test_functions.py Functions.test_job_without_an_owner",
         ),
         "any user may read a job": (
             lua("inspect"),
             "call('EXISTS', job) == 0 or is_others(p, job_id, owner) then",
             "call('EXISTS', job) == 0 then",
-            "tests/integration/test_functions.py Functions.test_job_of_another_owner",
+            "tests/integration/store/test_functions.py Functions.test_job_of_another_owner",
         ),
         "any user may read a history": (
             lua("inspect"),
             "  if not digest or is_others(p, job_id, owner) then",
             "  if not digest then",
-            "tests/integration/test_functions.py Functions.test_job_of_another_owner",
+            "tests/integration/store/test_functions.py Functions.test_job_of_another_owner",
         ),
         "a command with names of steps shows other users which steps there are": (
             "scheduler/steer.c",
@@ -2726,13 +2727,13 @@ RULES = {
             lua("submit"),
             "  elseif definition ~= '' and takes_a_name(p, definition, full_name) then\n",
             "  elseif false then\n",
-            "tests/integration/test_functions.py Functions.test_name_of_a_registered_workflow",
+            FUNCTIONS_TEST + "test_name_of_a_registered_workflow",
         ),
         "a definition in a Submit takes another version of a registered name": (
             lua("submit"),
             "call('HGET', p .. 'workflows', name)\n    and call(",
             "call('HGET', p .. 'workflows', full_name)\n    and call(",
-            "tests/integration/test_functions.py Functions.test_name_of_a_registered_workflow",
+            FUNCTIONS_TEST + "test_name_of_a_registered_workflow",
         ),
         "a submitter may resolve a step": (
             "scheduler/access.c",
@@ -2788,25 +2789,25 @@ RULES = {
             lua("dispatch"),
             "redis.sha1hex(nonce .. '.' .. int(i))",
             "redis.sha1hex(nonce)",
-            "tests/integration/test_functions.py Functions.test_tokens_of_one_call",
+            "tests/integration/store/test_functions.py Functions.test_tokens_of_one_call",
         ),
         "a token does not depend on the nonce": (
             lua("dispatch"),
             "redis.sha1hex(nonce .. '.' .. int(i))",
             "redis.sha1hex(int(i))",
-            "tests/integration/test_functions.py Functions.test_tokens_of_two_calls",
+            "tests/integration/store/test_functions.py Functions.test_tokens_of_two_calls",
         ),
         "a token is in hex, so that a record is longer than Redis keeps compact": (
             lua("dispatch"),
             ":gsub('%x%x%x', twins))",
             ":gsub('%x%x%x', '%0'))",
-            "tests/integration/test_functions.py Functions.test_the_record_of_a_step_is_short",
+            FUNCTIONS_TEST + "test_the_record_of_a_step_is_short",
         ),
         "the history shows the whole token": (
             lua("dispatch"),
             "  return int(i) .. '.' .. sub(redis.sha1hex(token), 1, 8)\n",
             "  return token\n",
-            "tests/integration/test_functions.py Functions.test_tokens_of_one_call",
+            "tests/integration/store/test_functions.py Functions.test_tokens_of_one_call",
         ),
         "a made-up reply of another actor is kept as evidence": (
             lua("record"),
@@ -2818,25 +2819,25 @@ RULES = {
             lua("record"),
             "op.kind, token_id(i, op.token),\n",
             "op.kind, op.token,\n",
-            "tests/integration/test_functions.py Functions.test_tokens_of_one_call",
+            "tests/integration/store/test_functions.py Functions.test_tokens_of_one_call",
         ),
         "a reply from agents of another actor counts": (
             lua("record"),
             "  elseif is_other_actor(job, i, rec, op.actor) then\n",
             "  elseif false then\n",
-            "tests/integration/test_functions.py Functions.test_a_reply_of_another_actor",
+            "tests/integration/store/test_functions.py Functions.test_a_reply_of_another_actor",
         ),
         "Progress from agents of another actor counts": (
             lua("renew"),
             "  if not rec or is_other_actor(job, i, rec, actor) then\n",
             "  if not rec then\n",
-            "tests/integration/test_functions.py Functions.test_a_reply_of_another_actor",
+            "tests/integration/store/test_functions.py Functions.test_a_reply_of_another_actor",
         ),
         "the actor of the forward action answers for an undo": (
             lua("definitions"),
             "actor ~= '' and terms_of(job.def, i, rec.asked).actor\n",
             "actor ~= '' and step_of(job.def, i).forward.actor\n",
-            "tests/integration/test_functions.py Functions.test_an_undo_of_another_actor",
+            "tests/integration/store/test_functions.py Functions.test_an_undo_of_another_actor",
         ),
         "a definition of an earlier build, without actors, takes no replies": (
             lua("definitions"),
@@ -2860,7 +2861,7 @@ RULES = {
             lua("definitions"),
             "has_actors and '2' or '0')",
             "'2')",
-            "tests/integration/test_functions.py Functions.test_a_definition_that_names_no_actors",
+            FUNCTIONS_TEST + "test_a_definition_that_names_no_actors",
         ),
         "the history of an older job shows whole tokens": (
             "common/model/history.c",
@@ -2890,7 +2891,7 @@ RULES = {
             "common/io/bus/bus_consumer.c",
             'strcmp(queue->name, WIRE_REPLY_QUEUE) == 0 ? wire_reply_by(name) : ""',
             '""',
-            "tests/integration/test_behaviours.py Behaviours.test_reply_of_another_actor",
+            "tests/integration/jobs/test_behaviours.py Behaviours.test_reply_of_another_actor",
         ),
         "replies of two actors go to the exchange of one": (
             "agent/replies.c",
@@ -2910,19 +2911,19 @@ RULES = {
             "common/io/daemon/health.c",
             "    end_old_peers(h);\n",
             "",
-            "tests/integration/test_health.py Pages.test_slow_connections",
+            "tests/integration/operation/test_health.py Pages.test_slow_connections",
         ),
         "one address may take all connections": (
             "common/io/daemon/health.c",
             "#define ADDRESS_CONNECTIONS 8 ",
             "#define ADDRESS_CONNECTIONS 80 ",
-            "tests/integration/test_health.py Pages.test_idle_connections",
+            "tests/integration/operation/test_health.py Pages.test_idle_connections",
         ),
         "--healthcheck does not use the local socket": (
             "common/io/daemon/health_ask.c",
             "    if (ask_apart(&address, timeout_ms))\n        return NULL;\n",
             "",
-            "tests/integration/test_health.py Pages.test_slow_connections",
+            "tests/integration/operation/test_health.py Pages.test_slow_connections",
         ),
     },
     "A program leaves nothing behind, and gets no more than it is given": {
@@ -2974,13 +2975,13 @@ RULES = {
             "common/io/daemon/daemon.c",
             "prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)",
             "prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)",
-            "tests/integration/test_secrets.py Secrets.test_memory",
+            "tests/integration/security/test_secrets.py Secrets.test_memory",
         ),
         "a program may gain rights that its agent does not have": (
             "agent/agent_io.c",
             "    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||",
             "    if (",
-            "tests/integration/test_secrets.py Secrets.test_memory",
+            "tests/integration/security/test_secrets.py Secrets.test_memory",
         ),
         "a program gets the token of its request": (
             "agent/template.c",
@@ -3000,13 +3001,13 @@ RULES = {
             lua("expire"),
             "      till = lease_end(clock, rec.till, lease_length(job, i, rec, t))\n",
             "      till = lease_end(clock, rec.till, given)\n",
-            "tests/integration/test_functions.py Functions.test_a_renewed_lease_after_a_jump",
+            "tests/integration/store/test_functions.py Functions.test_a_renewed_lease_after_a_jump",
         ),
         "a job that has begun begins once more after the clock steps back": (
             lua("commands"),
             "job.start_at > job.now and not job.started then",
             "job.start_at > job.now then",
-            "tests/integration/test_functions.py Functions.test_start_at_counts_once",
+            "tests/integration/store/test_functions.py Functions.test_start_at_counts_once",
         ),
         "a lease of before a jump ahead is not lengthened": (
             lua("clock"),
@@ -3030,20 +3031,20 @@ RULES = {
             lua("sweep"),
             "  if wrong or sweep.back > 0 then",
             "  if wrong then",
-            "tests/integration/test_functions.py Functions.test_all_jobs_are_due_after_a_step_back",
+            FUNCTIONS_TEST + "test_all_jobs_are_due_after_a_step_back",
         ),
         "a due time that is too late is not derived again": (
             lua("sweep"),
             "    job.due, job.due_changed = min(job.due, job.now), true\n    job.scan,",
             "    job.due, job.due_changed = job.due, true\n    job.scan,",
-            "tests/integration/test_functions.py Functions.test_all_jobs_are_due_after_a_step_back",
+            FUNCTIONS_TEST + "test_all_jobs_are_due_after_a_step_back",
         ),
         "a scan in pieces goes on after a step back": (
             lua("sweep"),
             "    job.due, job.due_changed = min(job.due, job.now), true\n"
             "    job.scan, job.scan_changed = nil, true\n",
             "    job.due, job.due_changed = min(job.due, job.now), true\n",
-            "tests/integration/test_functions.py Functions.test_scan_begins_anew_after_a_step_back",
+            FUNCTIONS_TEST + "test_scan_begins_anew_after_a_step_back",
         ),
         "a lease of before a jump ahead lasts too long": (
             lua("clock"),
@@ -3090,7 +3091,8 @@ RULES = {
             "supervisor/supervisor.c",
             "s->lease_factor = consumers == 0 ? FACTOR_UNREAD : messages > 0 ? FACTOR_BACKLOG : 0;",
             "s->lease_factor = 0;",
-            "tests/integration/test_supervisors.py Supervisors.test_replies_without_a_scheduler",
+            "tests/integration/operation/test_supervisors.py"
+            " Supervisors.test_replies_without_a_scheduler",
         ),
     },
     "--once --dry-run shows what a round would do, and does nothing": {
@@ -3098,13 +3100,13 @@ RULES = {
             "supervisor/supervisor.c",
             "        if (!s->config.dry_run)\n            recover(",
             "        if (true)\n            recover(",
-            "tests/integration/test_supervisors.py Supervisors.test_once",
+            "tests/integration/operation/test_supervisors.py Supervisors.test_once",
         ),
         "a dry run changes the store": (
             "supervisor/supervisor.c",
             "    if (s->config.dry_run)\n        ops_dry_run(s->out);\n",
             "",
-            "tests/integration/test_supervisors.py Supervisors.test_once",
+            "tests/integration/operation/test_supervisors.py Supervisors.test_once",
         ),
     },
     "Poison and agents: a suspect is acknowledged before it is read, and read alone": {
@@ -3192,7 +3194,7 @@ RULES = {
             "common/io/store/store.c",
             "    snprintf(number, sizeof(number), \"%u\", s->config.replicas);\n",
             "    snprintf(number, sizeof(number), \"0\");\n",
-            "tests/integration/test_durability.py Failover.test_strict",
+            "tests/integration/store/test_durability.py Failover.test_strict",
         ),
     },
     "A store that went back is noticed, and accepted jobs that are gone are listed": {
@@ -3326,7 +3328,7 @@ RULES = {
             "scheduler/on_submit.c",
             "    if (s->registration.in_progress > 0) {",
             "    if (true) {",
-            "tests/integration/test_bad_input.py BadInput.test_unknown_workflow",
+            "tests/integration/messages/test_bad_input.py BadInput.test_unknown_workflow",
         ),
         "a step may depend on one that does not exist": (
             "common/model/workflow.c",
@@ -3346,25 +3348,25 @@ RULES = {
             lua("submit"),
             "  if call('HGET', job.key, 'digest') ~= digest or is_others(p, job.id, owner) then\n",
             "  if is_others(p, job.id, owner) then\n",
-            "tests/integration/test_functions.py Functions.test_repeated_submit",
+            "tests/integration/store/test_functions.py Functions.test_repeated_submit",
         ),
         "a newer reply_to does not replace the old one": (
             lua("submit"),
             "  if reply_to ~= '' then\n",
             "  if false then\n",
-            "tests/integration/test_functions.py Functions.test_repeated_submit",
+            "tests/integration/store/test_functions.py Functions.test_repeated_submit",
         ),
         "a Submit with another traceparent is another job": (
             "scheduler/on_submit.c",
             "    bare.reply_to = bare.traceparent = (char *)protobuf_c_empty_string;\n",
             "    bare.reply_to = (char *)protobuf_c_empty_string;\n",
-            "tests/integration/test_bad_input.py BadInput.test_same_id",
+            "tests/integration/messages/test_bad_input.py BadInput.test_same_id",
         ),
         "a Submit with another definition is the same job": (
             "scheduler/on_submit.c",
             "    if (w)\n        buf_puts(&text, w->digest);\n",
             "",
-            "tests/integration/test_bad_input.py BadInput.test_same_id",
+            "tests/integration/messages/test_bad_input.py BadInput.test_same_id",
         ),
         "a redelivered Submit does not send its requests again": (
             lua("submit"),
@@ -3382,13 +3384,13 @@ RULES = {
             lua("definitions"),
             "    if taken and taken ~= digest then\n",
             "    if false then\n",
-            "tests/integration/test_functions.py Functions.test_a_version_is_one_definition",
+            "tests/integration/store/test_functions.py Functions.test_a_version_is_one_definition",
         ),
         "the version that was registered last counts as the newest": (
             lua("definitions"),
             "    if tonumber(version) > newest then\n",
             "    if true then\n",
-            "tests/integration/test_functions.py Functions.test_a_version_is_one_definition",
+            "tests/integration/store/test_functions.py Functions.test_a_version_is_one_definition",
         ),
         "the reference of a job to its definition is not counted": (
             lua("submit"),
@@ -3409,7 +3411,7 @@ RULES = {
             lua("forget"),
             "int(now - UNUSED_DEFINITION)",
             "int(now)",
-            "tests/integration/test_functions.py Functions.test_unused_definition_is_forgotten",
+            FUNCTIONS_TEST + "test_unused_definition_is_forgotten",
         ),
     },
     "A settled job is forgotten after its retention, and once its notifications are confirmed": {
@@ -3422,19 +3424,19 @@ RULES = {
             lua("forget"),
             "  return since - clock.by < clock.jumped and since - clock.by or since\n",
             "  return since\n",
-            "tests/integration/test_functions.py Functions.test_retention_after_a_jump",
+            "tests/integration/store/test_functions.py Functions.test_retention_after_a_jump",
         ),
         "a job that ends after a jump ahead is kept longer": (
             lua("forget"),
             "  return since - clock.by < clock.jumped and since - clock.by or since\n",
             "  return since - clock.by\n",
-            "tests/integration/test_functions.py Functions.test_retention_after_a_jump",
+            "tests/integration/store/test_functions.py Functions.test_retention_after_a_jump",
         ),
         "a job is forgotten although the outbox has a notification of it": (
             lua("forget"),
             "    if in_outbox(p, id) then\n",
             "    if false then\n",
-            "tests/integration/test_functions.py Functions.test_retention",
+            "tests/integration/store/test_functions.py Functions.test_retention",
         ),
         "the data of a forgotten job stays": (
             lua("forget"),
@@ -3445,13 +3447,13 @@ RULES = {
             lua("forget"),
             "  if is_quiet(p, now) then\n    return {'0', '0', count_needs(p)}\n",
             "  if false then\n    return {'0', '0', count_needs(p)}\n",
-            "tests/integration/test_functions.py Functions.test_retention",
+            "tests/integration/store/test_functions.py Functions.test_retention",
         ),
         "a forgotten job is found by its labels": (
             lua("forget"),
             "  for _, index in ipairs(index_keys(p, workflow, labels)) do\n    call('ZREM'",
             "  for _, index in ipairs(index_keys(p, workflow, '')) do\n    call('ZREM'",
-            "tests/integration/test_functions.py Functions.test_retention",
+            "tests/integration/store/test_functions.py Functions.test_retention",
         ),
         "a forgotten job is found among those that failed": (
             lua("forget"),
@@ -3479,13 +3481,13 @@ RULES = {
             lua("walks"),
             "  job.budget.left = job.budget.left - count\n",
             "",
-            "tests/integration/test_functions.py Functions.test_budget_of_a_call",
+            "tests/integration/store/test_functions.py Functions.test_budget_of_a_call",
         ),
         "a turn may take any part of a call": (
             lua("walks"),
             "      job.budget.left = job.budget.left - 1\n      if turn_step",
             "      if turn_step",
-            "tests/integration/test_functions.py Functions.test_budget_of_a_call",
+            "tests/integration/store/test_functions.py Functions.test_budget_of_a_call",
         ),
         "a scan of a job goes on beyond its budget": (
             lua("expire"),
@@ -3507,7 +3509,7 @@ RULES = {
             lua("answers"),
             "(has_cursor_work(job) and ' 1' or ' 0')",
             "' 0'",
-            "tests/integration/test_functions.py Functions.test_budget_of_a_call",
+            "tests/integration/store/test_functions.py Functions.test_budget_of_a_call",
         ),
         "work left over waits for a supervisor": (
             "scheduler/transition.c",
@@ -3562,13 +3564,13 @@ RULES = {
             lua("sweep"),
             "  local wrong = not score or tonumber(score) > job.due or job.due > latest\n",
             "  local wrong = false\n",
-            "tests/integration/test_functions.py Functions.test_sweep_mends_a_bound",
+            "tests/integration/store/test_functions.py Functions.test_sweep_mends_a_bound",
         ),
         "a job is not found by its labels": (
             lua("submit"),
             "  for _, label in ipairs(split_texts(labels)) do\n    keys[",
             "  for _, label in ipairs({}) do\n    keys[",
-            "tests/integration/test_functions.py Functions.test_retention",
+            "tests/integration/store/test_functions.py Functions.test_retention",
         ),
     },
     "A job's history is numbered without gaps, and has a maximum length": {
@@ -3586,7 +3588,7 @@ RULES = {
             lua("save"),
             "  if length > cap then\n",
             "  if false then\n",
-            "tests/integration/test_functions.py Functions.test_the_history_is_bounded",
+            "tests/integration/store/test_functions.py Functions.test_the_history_is_bounded",
         ),
     },
     "An entry of the history names its step, or shows that it is about all steps": {
@@ -3675,13 +3677,13 @@ RULES = {
             lua("save"),
             "  if by then\n    changed.locked_by = by\n  end\n",
             "",
-            "tests/integration/test_functions.py Functions.test_scheduler_that_drove_the_job_last",
+            FUNCTIONS_TEST + "test_scheduler_that_drove_the_job_last",
         ),
         "a job that waits for its start_at records a scheduler": (
             lua("submit"),
             "  save(job, not later and by or nil)\n",
             "  save(job, by)\n",
-            "tests/integration/test_functions.py Functions.test_scheduler_that_drove_the_job_last",
+            FUNCTIONS_TEST + "test_scheduler_that_drove_the_job_last",
         ),
     },
     "A reply with another state than was asked for, or with too large a result, is a failure": {
@@ -3695,25 +3697,25 @@ RULES = {
             "scheduler/on_replies.c",
             "            return REPORT_PERMANENT;\n        case",
             "            return REPORT_TRANSIENT;\n        case",
-            "tests/integration/test_jobs.py Jobs.test_failures",
+            "tests/integration/jobs/test_jobs.py Jobs.test_failures",
         ),
         "a deferral is recorded as a failure": (
             "scheduler/on_replies.c",
             "            return REPORT_DEFERRED;\n",
             "            return REPORT_TRANSIENT;\n",
-            "tests/integration/test_turns.py Turns.test_failures_and_expiries_apart",
+            "tests/integration/jobs/test_turns.py Turns.test_failures_and_expiries_apart",
         ),
         "a result may have any size": (
             "scheduler/on_replies.c",
             "    if (!wire_reply_result_fits(m)) {\n",
             "    if (false) {\n",
-            "tests/integration/test_bad_input.py BadInput.test_result_too_large",
+            "tests/integration/messages/test_bad_input.py BadInput.test_result_too_large",
         ),
         "the results of a job may have any size": (
             lua("record"),
             "  elseif rec.asked == STATE.ACTIVE and job.bytes + #op.result > DATA_MAX then\n",
             "  elseif false then\n",
-            "tests/integration/test_functions.py Functions.test_limit_of_data_of_a_job",
+            "tests/integration/store/test_functions.py Functions.test_limit_of_data_of_a_job",
         ),
         "an agent sends a result that is too large": (
             "agent/reply.c",
@@ -3900,7 +3902,7 @@ RULES = {
             "agent/handler_exec.c",
             "        target_answered(&run->call);\n",
             "        target_abandoned(&run->call, clock_monotonic_ms());\n",
-            "tests/integration/test_breaker.py Failing.test_program_recovers",
+            "tests/integration/agents/test_breaker.py Failing.test_program_recovers",
         ),
         "programs have breakers by default": (
             "agent/agent_config.c",
@@ -4088,25 +4090,25 @@ RULES = {
             "    local wait = min(t.backoff_initial * 2 ^ (rec.unstarted - 1), WAIT_CAP)\n"
             "    back_off",
             "    local wait = 0\n    back_off",
-            "tests/integration/test_functions.py Functions.test_longest_wait_is_an_hour",
+            "tests/integration/store/test_functions.py Functions.test_longest_wait_is_an_hour",
         ),
         "the wait for a queue has no maximum": (
             lua("record"),
             "min(t.backoff_initial * 2 ^ (rec.unstarted - 1), WAIT_CAP)",
             "t.backoff_initial * 2 ^ (rec.unstarted - 1)",
-            "tests/integration/test_functions.py Functions.test_longest_wait_is_an_hour",
+            "tests/integration/store/test_functions.py Functions.test_longest_wait_is_an_hour",
         ),
         "the doubled wait has no maximum": (
             lua("dispatch"),
             "max(t.wait, min(t.wait * 2 ^ rec.unstarted, WAIT_CAP))",
             "t.wait * 2 ^ rec.unstarted",
-            "tests/integration/test_functions.py Functions.test_longest_wait_is_an_hour",
+            "tests/integration/store/test_functions.py Functions.test_longest_wait_is_an_hour",
         ),
         "a request does not expire in its queue": (
             "scheduler/dispatch.c",
             "    message->expires = true;\n    message->mandatory",
             "    message->mandatory",
-            "tests/integration/test_alerts.py Alerts.test_no_agent_is_one_cause",
+            "tests/integration/operation/test_alerts.py Alerts.test_no_agent_is_one_cause",
         ),
         "a request that no queue took raises no alert": (
             "scheduler/dispatch.c",
@@ -4165,7 +4167,7 @@ RULES = {
             "scheduler/publish.c",
             "    m = publish_message(s, op, body, item->json);\n",
             "    m = publish_message(s, op, body, false);\n",
-            "tests/integration/test_bad_input.py BadInput.test_answered_in_kind",
+            "tests/integration/messages/test_bad_input.py BadInput.test_answered_in_kind",
         ),
         "unknown fields are kept": (
             "common/model/wire_unpack.c",
@@ -4177,13 +4179,13 @@ RULES = {
             "common/io/bus/bus_publisher.c",
             "    put_text_header(&properties.headers, BUS_STEP_HEADER, m->step);\n",
             "",
-            "tests/integration/test_wire.py Wire.test_properties_of_a_request",
+            "tests/integration/messages/test_wire.py Wire.test_properties_of_a_request",
         ),
         "no property of a request gives its attempt": (
             "common/io/bus/bus_publisher.c",
             "    if (m->attempt > 0)\n",
             "    if (false)\n",
-            "tests/integration/test_wire.py Wire.test_properties_of_a_request",
+            "tests/integration/messages/test_wire.py Wire.test_properties_of_a_request",
         ),
         "a property of a request gives another attempt": (
             "scheduler/dispatch.c",
@@ -4239,19 +4241,19 @@ RULES = {
             "scheduler/on_replies.c",
             "        } else {\n            reply(s, item",
             "        } else if (bad == 0) {\n            reply(s, item",
-            "tests/integration/test_bad_input.py BadInput.test_bad_reply_in_a_batch",
+            "tests/integration/messages/test_bad_input.py BadInput.test_bad_reply_in_a_batch",
         ),
         "a malformed message is lost": (
             "scheduler/dead_letter.c",
             '    m->exchange = "drover.dead";\n    m->key = "";\n    m->body',
             '    m->exchange = "drover.events";\n    m->key = "";\n    m->body',
-            "tests/integration/test_bad_input.py BadInput.test_oversized",
+            "tests/integration/messages/test_bad_input.py BadInput.test_oversized",
         ),
         "a dead letter has no reason": (
             "scheduler/dead_letter.c",
             "    m->reason = effects_str(s->out, letter_of(op)->reason);\n",
             '    m->reason = "";\n',
-            "tests/integration/test_bad_input.py BadInput.test_reasons_of_dead_letters",
+            "tests/integration/messages/test_bad_input.py BadInput.test_reasons_of_dead_letters",
         ),
     },
     "A published message is persistent, is sent until the broker answers, and has that outcome": {
@@ -4379,7 +4381,7 @@ RULES = {
             "common/io/bus/bus_topology.c",
             "{\"drover.events\", \"topic\"}",
             "{\"drover.events\", \"direct\"}",
-            "tests/integration/test_jobs.py Jobs.test_events",
+            "tests/integration/jobs/test_jobs.py Jobs.test_events",
         ),
     },
     "A delivery is acknowledged on the connection that it came by, and in time": {
@@ -4630,19 +4632,19 @@ RULES = {
             "scheduler/request.c",
             "    set_results(s, &m, transition, c, w, step);\n    set_forward",
             "    set_forward",
-            "tests/integration/test_jobs.py Jobs.test_diamond",
+            "tests/integration/jobs/test_jobs.py Jobs.test_diamond",
         ),
         "a request carries no last error": (
             "scheduler/request.c",
             "    m.last_error = last;\n",
             "",
-            "tests/integration/test_wire.py Wire.test_text",
+            "tests/integration/messages/test_wire.py Wire.test_text",
         ),
         "a request carries no failures": (
             "scheduler/request.c",
             "    m->failures = r->failures;\n",
             "",
-            "tests/integration/test_behaviours.py Behaviours.test_compensation_is_retried",
+            "tests/integration/jobs/test_behaviours.py Behaviours.test_compensation_is_retried",
         ),
         "a request carries no labels": (
             "scheduler/request.c",
@@ -4690,7 +4692,8 @@ RULES = {
             "scheduler/notification.c",
             "n->tries + 1 >= NOTIFICATION_TRIES) {",
             "n->tries + 1 >= 1000) {",
-            "tests/integration/test_bad_input.py BadInput.test_reply_to_a_queue_that_is_gone",
+            "tests/integration/messages/test_bad_input.py"
+            " BadInput.test_reply_to_a_queue_that_is_gone",
         ),
         "a missing queue is tried once": (
             "scheduler/notification.c",
@@ -4701,7 +4704,7 @@ RULES = {
             lua("expire"),
             "'HINCRBY', p .. 'data:' .. id, 'n' .. seq, 1)",
             "'HINCRBY', p .. 'data:' .. id, 'n', 1)",
-            "tests/integration/test_functions.py Functions.test_each_notification_has_its_tries",
+            FUNCTIONS_TEST + "test_each_notification_has_its_tries",
         ),
         "a notification has no seq": (
             "scheduler/notification.c",
@@ -4712,13 +4715,13 @@ RULES = {
             "scheduler/step_events.c",
             "    if (!transition->publish_step_events || transition->n_requests == 0)\n",
             "    if (transition->n_requests == 0)\n",
-            "tests/integration/test_jobs.py Jobs.test_events",
+            "tests/integration/jobs/test_jobs.py Jobs.test_events",
         ),
         "a notification carries results beyond its limit": (
             lua("inspect"),
             "    local fits = size <= room\n",
             "    local fits = true\n",
-            "tests/integration/test_functions.py Functions.test_limit_of_results_in_a_notification",
+            FUNCTIONS_TEST + "test_limit_of_results_in_a_notification",
         ),
         "a confirmed notification stays in the outbox": (
             lua("notifications"),
@@ -4788,7 +4791,7 @@ RULES = {
             lua("registration"),
             "register('define', {})\nregister('submit', {})",
             "register('define', {'allow-oom'})\nregister('submit', {'allow-oom'})",
-            "tests/integration/test_bad_input.py Full.test_store_is_full",
+            "tests/integration/messages/test_bad_input.py Full.test_store_is_full",
         ),
         "a Submit that may have been recorded is refused": (
             "scheduler/on_submit.c",
@@ -4836,19 +4839,19 @@ RULES = {
             lua("registration"),
             "register('renew', {'allow-oom'})",
             "register('renew', {})",
-            "tests/integration/test_functions.py Functions.test_a_full_store_refuses_new_jobs",
+            FUNCTIONS_TEST + "test_a_full_store_refuses_new_jobs",
         ),
         "a full store gives no supervisor the lead": (
             lua("registration"),
             "register('lead', {'allow-oom'})",
             "register('lead', {})",
-            "tests/integration/test_functions.py Functions.test_a_full_store_refuses_new_jobs",
+            FUNCTIONS_TEST + "test_a_full_store_refuses_new_jobs",
         ),
         "a full store causes the same alert again and again": (
             lua("registration"),
             "register('told', {'allow-oom'})",
             "register('told', {})",
-            "tests/integration/test_functions.py Functions.test_a_full_store_refuses_new_jobs",
+            FUNCTIONS_TEST + "test_a_full_store_refuses_new_jobs",
         ),
     },
     "Requests wait while too many, or too many bytes, are not confirmed": {
@@ -4978,7 +4981,7 @@ RULES = {
             "    watch(d, &d->hangup, on_hangup, SIGHUP);\n",
             "    uv_signal_init(&d->loop, &d->hangup);\n    signal(SIGHUP, SIG_DFL);\n"
             "    (void)on_hangup;\n",
-            "tests/integration/test_reload.py Reload.test_refused",
+            "tests/integration/operation/test_reload.py Reload.test_refused",
         ),
     },
     "Failpoints need permission, and each fires at its boundary as often as its terms say": {
@@ -4986,7 +4989,7 @@ RULES = {
             "common/io/failpoint.c",
             "    if (!allow || strcmp(allow, \"1\") != 0) {\n",
             "    if (false) {\n",
-            "tests/integration/test_failpoints.py Forbidden",
+            "tests/integration/operation/test_failpoints.py Forbidden",
         ),
         "a failpoint fires for ever": (
             "common/io/failpoint.c",
@@ -5007,25 +5010,25 @@ RULES = {
             "    return queue && queue->consumers == 0 && !step->begun &&\n"
             "           (queue->messages > 0 || step->unstarted > 0);\n",
             "    return false;\n",
-            "tests/integration/test_why.py Why.test_no_agent",
+            "tests/integration/cli/test_why.py Why.test_no_agent",
         ),
         "why does not name who holds a job": (
             "cli/why_reason.c",
             "    if (*job->held_by) {\n",
             "    if (false) {\n",
-            "tests/integration/test_why.py Why.test_held",
+            "tests/integration/cli/test_why.py Why.test_held",
         ),
         "why does not name what a step waits for": (
             "cli/why_facts.c",
             "    if (w->waits++ < WHY_NAMES_SHOWN)\n",
             "    if (false)\n",
-            "tests/integration/test_why.py Why.test_job_in_progress",
+            "tests/integration/cli/test_why.py Why.test_job_in_progress",
         ),
         "why does not see that no scheduler consumes": (
             "cli/why.c",
             "    if (control.consumers == 0) {\n        say_schedulers",
             "    if (false) {\n        say_schedulers",
-            "tests/integration/test_why.py Why.test_no_scheduler",
+            "tests/integration/cli/test_why.py Why.test_no_scheduler",
         ),
     },
     "Short requests are sent in batches, and slow ones alone": {
@@ -5117,7 +5120,7 @@ RULES = {
             lua("record"),
             "    or after_deferral and was_deferred(job, i, op.token)) then",
             "    or after_deferral) then",
-            "tests/integration/test_functions.py Functions.test_late_deferral",
+            "tests/integration/store/test_functions.py Functions.test_late_deferral",
         ),
         "requests of a batch that are done come again with those that are not": (
             "agent/running.c",
@@ -5205,19 +5208,19 @@ RULES = {
             "cli/bulk.c",
             "    if (b->args->dry_run)\n        print_listed(b, job);\n",
             "    if (false)\n        print_listed(b, job);\n",
-            "tests/integration/test_bulk.py Bulk.test_dry_run",
+            "tests/integration/cli/test_bulk.py Bulk.test_dry_run",
         ),
         "bulk ignores --rps": (
             "cli/bulk.c",
             "    next = b->began + (int64_t)b->seen * 1000 / rps;\n",
             "    next = b->began + rps * 0;\n",
-            "tests/integration/test_bulk.py Bulk.test_paced",
+            "tests/integration/cli/test_bulk.py Bulk.test_paced",
         ),
         "a job that has turned since it was listed gets the command": (
             "cli/steering.c",
             "if (r == 0 && !stands)",
             "if (false && !stands)",
-            "tests/integration/test_bulk.py Bulk.test_jobs_that_change_meanwhile",
+            "tests/integration/cli/test_bulk.py Bulk.test_jobs_that_change_meanwhile",
         ),
     },
 }  # fmt: skip

@@ -54,7 +54,8 @@ DAEMONS = ["scheduler/drover-scheduler", "agent/drover-agent", KEEPER,
            "supervisor/drover-supervisor", "cli/drover"]
 PRELOADED = "tests/lib/synced.so"
 EFFECT = "tests/fault/effect"  # the handler of the fault tests
-NO_DAEMON = "tests/integration/test_functions.py"  # it needs no programs, and has its own Redis
+# It needs no programs, and has its own Redis.
+NO_DAEMON = "tests/integration/store/test_functions.py"
 PROGRAMS = {  # test programs -> whether they need shared servers
     "tests/integration/test_bus_publish": True,
     "tests/integration/test_bus_consume": True,

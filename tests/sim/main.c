@@ -29,9 +29,9 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "explorer/minimise.h"
 #include "ledger.h"
-#include "minimise.h"
-#include "world.h"
+#include "world/world.h"
 
 #define LAST_LINES 60
 #define REPORT_S 5

@@ -27,11 +27,11 @@
 
 #include "agent/agent.h"
 #include "base/log.h"
-#include "memory.h"
+#include "memory/memory.h"
 #include "scheduler/scheduler.h"
-#include "story.h"
 #include "supervisor/supervisor.h"
-#include "world.h"
+#include "world/story.h"
+#include "world/world.h"
 
 #define WAYS 2
 #define SEEDS 10

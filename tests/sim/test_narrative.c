@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "story.h"
-#include "world.h"
+#include "world/story.h"
+#include "world/world.h"
 
 #define ALARM_MS 3000
 

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The bus while a real RabbitMQ is away, silent or frozen
+ */
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "bus/bus_world.h"
+
+/* The broker closes all connections during the traffic, twice: nothing is lost. */
+static void test_connections_closed(void **state)
+{
+    struct world *w = *state;
+    const int n = 3000;
+    int sent = 0;
+
+    begin_plain(w, &w->a, true);
+    for (int round = 1; round <= 2; round++) {
+        uv_process_t process;
+        int64_t status;
+        int ups = w->a.ups;
+        int start = sent;
+
+        program_start(w, &process, &status, required("DROVER_TEST_RABBITMQCTL"),
+                      WORDS("close_all_connections", "-p", w->vhost, "in the midst"));
+        while (w->a.ups == ups) {
+            /* There is always something in flight. */
+            if (sent < n * round / 2 && sent - w->a.n_outcomes < 200)
+                submit_number(&w->a, ++sent);
+            else
+                until(w, sent - w->a.n_outcomes < 200 || w->a.ups > ups);
+            if (sent == n * round / 2)
+                until(w, w->a.ups > ups);
+            uv_run(&w->loop, UV_RUN_NOWAIT);
+        }
+        assert_true(sent > start);
+        until(w, status == 0);
+        assert_int_equal(w->a.downs, round);
+        assert_non_null(strstr(w->a.why, "in the midst"));
+    }
+    submit_numbers(&w->a, sent + 1, n);
+    until(w, w->a.n_outcomes >= n && w->a.n_seen >= n);
+    assert_confirmed(&w->a, n);
+}
+
+/* The broker stops and starts again: messages published meanwhile arrive. */
+static void test_broker_away(void **state)
+{
+    struct world *w = *state;
+    struct bus_stats stats;
+
+    begin_plain(w, &w->a, true);
+    ctl(w, "stop_app");
+    until(w, w->a.downs == 1);
+    submit_numbers(&w->a, 1, 10);
+    bus_stats(w->a.bus, &stats);
+    assert_false(stats.up);
+    ctl(w, "start_app");
+    until(w, w->a.ups == 2 && w->a.n_outcomes == 10 && w->a.n_seen == 10);
+    assert_confirmed(&w->a, 10);
+}
+
+/* A confirmed message survives a restart of the broker, and is not published again. */
+static void test_persistent(void **state)
+{
+    struct world *w = *state;
+    const int n = 10;
+
+    begin_plain(w, &w->a, false);
+    submit_numbers(&w->a, 1, n);
+    shut(w, &w->a);
+    assert_confirmed(&w->a, n);
+    ctl(w, "stop_app");
+    ctl(w, "start_app");
+    begin_plain(w, &w->b, true);
+    until(w, w->b.n_seen == n);
+}
+
+/* A listener that accepts connections and never sends anything. */
+static void test_silent_peer(void **state)
+{
+    struct world *w = *state;
+    struct bus_config config = config_of(w, NULL);
+    int fd = listen_anywhere(&config.port);
+
+    begin(w, &w->a, &config);
+    submit_number(&w->a, 1);
+    uv_run(&w->loop, UV_RUN_NOWAIT);
+    assert_true(close_bus(w, &w->a, 200) < TOO_LONG_MS);
+    assert_int_equal(w->a.n_outcomes, 0);
+    close(fd);
+}
+
+/* The broker stops answering. An idle bus notices it, and so does one that is in send(). Messages
+ * on the wire are sent again; if no queue takes them then, that says nothing about the first time.
+ */
+static void test_frozen_broker(void **state)
+{
+    struct world *w = *state;
+    const int n = 20;
+    struct bus_config config = config_of(w, NULL);
+
+    find_broker(w);
+    config.heartbeat_s = 1;
+    config.connect_timeout_ms = 1000;
+    begin(w, &w->b, &config);
+    config.queues = &submit_queue;
+    config.n_queues = 1;
+    begin(w, &w->a, &config);
+    submit_number(&w->b, 1);
+    until(w, w->a.ups == 1 && w->b.ups == 1 && w->b.n_outcomes == 1);
+    freeze(w);
+    publish_number(&w->b, n + 1, "drover.submit", "nowhere");
+    publish_large(&w->b, 2, n, 4 << 20);
+    until(w, w->a.downs == 1 && w->b.downs == 1);
+    thaw(w);
+    until(w, w->a.ups == 2 && w->b.n_outcomes == n + 1 && w->a.n_seen == n);
+    assert_confirmed(&w->b, n);
+    assert_int_equal(w->b.outcome[n + 1], BUS_NACKED);
+    publish_number(&w->b, n + 2, "drover.submit", "nowhere");
+    until(w, w->b.n_outcomes == n + 2);
+    assert_int_equal(w->b.outcome[n + 2], BUS_RETURNED);
+}
+
+static pid_t frozen;
+
+static void on_alarm(int signal)
+{
+    kill(frozen, SIGCONT);
+}
+
+/* More data than the socket takes while the broker reads nothing for a moment: the loop does not
+ * wait, and nothing is lost. */
+static void test_full_socket(void **state)
+{
+    struct world *w = *state;
+    const size_t size = 8000000;
+    uint8_t *body = calloc(1, size);
+    const struct bus_message m = {
+        .exchange = "drover.submit", .key = "submit", .body = bytes_of(body, size)};
+    int64_t began;
+
+    assert_non_null(body);
+    find_broker(w);
+    w->a.keep = true;
+    begin_plain(w, &w->a, true);
+    submit_number(&w->a, 1);
+    until(w, w->a.n_kept == 1 && w->a.n_outcomes == 1);
+    freeze(w);
+    frozen = w->broker;
+    signal(SIGALRM, on_alarm); /* in case the loop waits */
+    alarm(2 * TOO_LONG_MS / 1000);
+    began = clock_monotonic_ms();
+    assert_int_equal(bus_publish(w->a.bus, &m, 0), 0);
+    assert_int_equal(bus_publish(w->a.bus, &m, 0), 0);
+    uv_run(&w->loop, UV_RUN_NOWAIT);
+    assert_true(clock_monotonic_ms() - began < TOO_LONG_MS);
+    alarm(0);
+    thaw(w);
+    until(w, w->a.n_kept == 3);
+    for (int i = 1; i < 3; i++)
+        assert_true(bytes_equal(w->a.kept[i]->body, m.body));
+    assert_int_equal(w->a.downs, 0);
+    free(body);
+}
+
+/* -------------------------------------------------------------------------------------------- */
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        bus_test(test_connections_closed), bus_test(test_broker_away),   bus_test(test_persistent),
+        bus_test(test_silent_peer),        bus_test(test_frozen_broker), bus_test(test_full_socket),
+    };
+
+    return run_cases(argc, argv, tests, array_size(tests));
+}

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The clients of examples/ keep the rules of docs/PROTOCOL.md, in each language. The tests of Node
+are skipped if npm is missing or reaches no registry."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
+
+import examples
+import servers
+import tap
+import wire
+
+# Fewer seconds between two publishes of a client than in real use.
+OFTEN = {
+    "python": ("inactivity_timeout=5", "inactivity_timeout=0.5"),
+    "node": ("setInterval(again, 5000)", "setInterval(again, 500)"),
+}
+
+
+@examples.with_languages
+class Clients(examples.TestCase):
+    """The rules for clients."""
+
+    def take_and_reply(self, actor):
+        self.client.reply(
+            self.client.consume_step(actor), result=wire.payload(b"done", "text/plain")
+        )
+
+    def ended(self, program, code, *words):
+        """Expects a client's exit code, and a text in its output."""
+        found, output = program.end()
+        self.assertEqual(code, found, output)
+        for word in words:
+            self.assertIn(word, output)
+        for word in ("Traceback", "    at "):
+            self.assertNotIn(word, output)
+
+    @examples.each_language
+    def each_twice(self, language):
+        """A repeated Submit waits for the same job, even if it has ended; another one is a
+        conflict."""
+        first = self.submit(language, "job", "grüß Gott", "hand")
+        self.client.until(lambda: self.c.store.job("job"), "the job")
+        second = self.submit(language, "job", "grüß Gott", "hand")
+        servers.wait_for(lambda: "ALREADY" in second.text(), "a second Receipt")
+        self.ended(self.submit(language, "job", "other", "hand"), 6, "CONFLICT")
+        first.kill()  # messages that are still to come go to the second client
+        request = self.client.consume_step("hand")
+        self.assertEqual("grüß Gott".encode(), request.input.data)
+        self.client.reply(request, result=wire.payload("süß".encode(), "text/plain; charset=utf-8"))
+        self.ended(second, 0, "OUTCOME_SUCCEEDED", "süß")
+        third = self.submit(language, "job", "grüß Gott", "hand")
+        self.ended(third, 0, "ALREADY", "OUTCOME_SUCCEEDED", "süß")
+        self.assertEqual(1, self.c.dispatches("job"))
+
+    @examples.each_language
+    def each_refused(self, language):
+        self.ended(self.submit(language, "no id", "x", "hand"), 1, "REJECTED job_id")
+        self.ended(self.submit(language, "job", "x", "no actor"), 1, "definition.steps[0].actor")
+        self.ended(self.submit(language, "job"), 2)
+
+    @examples.each_language
+    def each_cancelled(self, language):
+        program = self.submit(language, "job", "x", "hand", "hand")
+        request = self.client.consume_step("hand")
+        self.client.control("job", cancel=wire.Cancel())
+        self.client.reply(request)
+        self.ended(program, 4, "OUTCOME_CANCELLED")
+
+    @examples.each_language
+    def each_repeats(self, language):
+        """A Submit that got lost is sent again unchanged, until there is a Receipt."""
+        scheduler = self.c.schedulers[0]
+        scheduler.stop()
+        often = examples.with_change(examples.CLIENTS[language], *OFTEN[language], self.directory)
+        program = self.start([*often, "job", "x", "hand"])
+        lost = servers.wait_for(lambda: self.client.get("drover.submit"), "a Submit")
+        again = servers.wait_for(lambda: self.client.get("drover.submit"), "the same again")
+        self.assertEqual(lost[1], again[1])
+        scheduler.start()
+        self.take_and_reply("hand")
+        self.ended(program, 0, "OUTCOME_SUCCEEDED")
+
+    @examples.each_language
+    def each_connection_lost(self, language):
+        others = self.connections()
+        program = self.submit(language, "job", "x", "hand")
+        servers.wait_for(lambda: "CREATED" in program.text(), "the Receipt")
+        self.cut_off(others)
+        self.ended(program, 7, "RabbitMQ")
+
+
+if __name__ == "__main__":
+    tap.main()

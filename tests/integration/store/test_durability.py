@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store loses power, with what was not on disk, or fails over to a replica that lags. With fast
+durability each accepted job that is gone is listed; with strict durability none is. All other jobs
+end as they should."""
+
+import contextlib
+import pathlib
+import random
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
+
+import redis
+
+import client
+import cluster
+import power
+import servers
+import tap
+import wire
+
+SEED = random.SystemRandom().getrandbits(32)
+ROUNDS = 6  # at most; what was at risk may have been synced a moment before
+BURST = 150
+LEASE_MS = 2000
+
+
+class Cut(cluster.TestCase):
+    redis_options = ()
+    sync_ms = 0
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.redis = power.Redis(options=cls.redis_options, sync_ms=cls.sync_ms)
+        cls.addClassCleanup(cls.redis.close)
+        cls.redis.start()
+
+    def setUp(self):
+        super().setUp()
+        self.servers = contextlib.ExitStack()
+        self.addCleanup(self.servers.close)
+        tap.narrate(f"seed {SEED}")
+        self.rng = random.Random(SEED)
+        self.alerts = []
+        self.jobs = []
+
+    def _on_event(self, channel, method, properties, body):
+        event = wire.JobEvent.FromString(body)
+        if event.kind == wire.EVENT_KIND_ALERT:
+            self.alerts.append((event.reason, event.job_id))
+        channel.basic_ack(method.delivery_tag)
+
+    def begin(self, **more):
+        c = self.cluster(**more)
+        listener = client.Listener(c.client, self._on_event, exchange="drover.events")
+        self.addCleanup(listener.stop)
+        return c
+
+    def submit(self, c, count):
+        """Submits so many new jobs, as fast as possible."""
+        new = [f"job-{len(self.jobs) + i}" for i in range(count)]
+        self.jobs += new
+        for job_id in new:
+            c.client.submit(wire.submit(job_id, wire.chain(2, lock_ms=LEASE_MS)))
+        return new
+
+    def alerted(self, reason):
+        return [job_id for word, job_id in self.alerts if word == reason]
+
+    def await_receipts(self, c):
+        c.client.until(lambda: len(c.client.receipts) == len(self.jobs), "all receipts")
+
+    def gone(self, c):
+        """Returns the jobs whose client has a Receipt, and that the store does not have."""
+        there = set(c.store.jobs())
+        return sorted(job_id for job_id in c.client.receipts if job_id not in there)
+
+    @contextlib.contextmanager
+    def reconnecting(self, c):
+        """Waits at the end of the block until each scheduler and supervisor is connected again."""
+        daemons = c.schedulers + c.supervisors
+        ups = {daemon: len(daemon.records("store_up")) for daemon in daemons}
+        yield
+        servers.wait_for(
+            lambda: all(len(d.records("store_up")) > ups[d] for d in daemons), "all to reconnect"
+        )
+
+    def cut_and_restart(self, c):
+        """Returns how many bytes were at risk."""
+        with self.reconnecting(c):
+            lost, at_risk = self.redis.cut_power(self.rng)
+            tap.narrate(f"{lost} of {at_risk} bytes at risk lost, after {len(self.jobs)} jobs")
+            self.redis.come_back()
+        return at_risk
+
+    def expect_lost(self, gone, before=()):
+        """Expects alerts about exactly these lost jobs, after the earlier ones."""
+        count = len(before) + len(gone)
+        servers.wait_for(
+            lambda: len(self.alerted("JOB_LOST")) >= count, "the alerts about the loss"
+        )
+        self.assertEqual(sorted([*before, *gone]), sorted(self.alerted("JOB_LOST")))
+
+    def submit_again(self, c, gone):
+        """Submits lost jobs again, as clients do after JOB_LOST, or after a query answered
+        UNKNOWN_JOB."""
+        for job_id in gone:
+            c.client.submit(wire.submit(job_id, wire.chain(2, lock_ms=LEASE_MS)))
+
+    def expect_nothing_lost(self, c):
+        self.await_receipts(c)
+        self.assertEqual([], self.gone(c))
+        self.account(c)
+        # On a busy machine a request may wait longer for its agent than the short lease of these
+        # jobs.
+        self.assertEqual([], [alert for alert in self.alerts if alert[0] != "NO_AGENT"])
+
+    def account(self, c):
+        """Expects that all jobs have succeeded, with each step recorded once."""
+        servers.wait_for(
+            lambda: c.store.total("settled") == len(self.jobs), "all jobs to end", 120
+        )
+        c.await_idle()
+        self.assertEqual({(0, "PROCESSED")}, set(c.store.progress(self.jobs)))
+        for job_id in self.jobs:
+            done = [words[0] for words in c.store.events(job_id, "done")]
+            self.assertEqual(["0", "1"], sorted(done), (job_id, c.store.history(job_id)))
+        self.assertEqual(
+            (0, 0), (c.client.queue("drover.dead")[0], c.client.queue("drover.replies")[0])
+        )
+
+
+def strict(replicas=0):
+    redis = {"durability": "strict", "replicas": replicas, "call_timeout": "2s"}
+    return {role: {"redis": redis} for role in ("scheduler", "supervisor")}
+
+
+class Fast(Cut):
+    """B1.F9, B3.F9, B8.F9, B9.F9 with appendfsync everysec."""
+
+    redis_options = ("--appendfsync", "everysec")
+
+    def test_lost_jobs_are_listed(self):
+        c = self.begin(schedulers=2)
+        self.submit(c, BURST)
+        self.await_receipts(c)
+        self.redis.await_synced()  # otherwise the store would be lost, which is another alert
+        lost = []
+        for _ in range(ROUNDS):
+            self.submit(c, BURST)
+            self.await_receipts(c)
+            self.submit(c, BURST // 3)
+            self.cut_and_restart(c)
+            self.await_receipts(c)
+            gone = self.gone(c)
+            self.expect_lost(gone, lost)
+            lost += gone
+            self.submit_again(c, gone)
+            if gone:
+                break
+        tap.narrate(f"lost {len(lost)} of {len(self.jobs)} jobs")
+        self.assertTrue(lost, "nothing was lost: this test has shown nothing")
+        self.assertTrue(self.alerted("STORE_WENT_BACK"))
+        self.assertFalse(self.alerted("STORE_LOST"))
+        self.account(c)
+
+
+class Strict(Cut):
+    """B1.F9, B2.F9, B9.F9, B10.F9 with appendfsync always: what is cut was written and not synced
+    yet, so no client has an answer about it. Syncs are slow, so there mostly is something to
+    cut."""
+
+    redis_options = ("--appendfsync", "always")
+    sync_ms = 20
+
+    def test_nothing_is_lost(self):
+        c = self.begin(schedulers=2, settings=strict())
+        at_risk = seen = 0
+        for number in range(2 * ROUNDS):
+            self.submit(c, BURST // 3)
+            c.client.until(lambda n=seen: len(c.client.events) > n, "a terminal event")
+            settled, accepted = set(c.client.events), set(c.client.receipts)
+            self.submit(c, BURST // 3)
+            at_risk += self.cut_and_restart(c)
+            phases = c.store.progress(settled)
+            self.assertLessEqual(
+                {phase for _, phase in phases}, {"PROCESSED"}, "an event, and another phase"
+            )
+            self.assertLessEqual(accepted, set(c.store.jobs()), "a Receipt, and no job")
+            seen = len(settled)
+            if at_risk and number >= 3:
+                break
+        self.assertGreater(at_risk, 0, "nothing was at risk: this test has shown nothing")
+        self.expect_nothing_lost(c)
+
+
+class Failover(Cut):
+    """The primary is gone, and a replica replaces it that has not received the last writes."""
+
+    def server(self, *options):
+        return self.servers.enter_context(servers.Redis(options=options))
+
+    def follow(self, primary):
+        """Starts a new replica, and returns when it has all data."""
+        replica = self.servers.enter_context(power.replica_of(primary))
+        power.await_following(replica)
+        return replica
+
+    def fail_over(self, c, replica):
+        with self.reconnecting(c):
+            power.take_over(replica, self.redis)
+            self.redis = replica
+            self.follow(replica)
+
+    def test_fast(self):
+        """B1.F10, B9.F10: detected, and listed."""
+        self.redis = self.server()
+        replica = self.follow(self.redis)
+        c = self.begin(schedulers=2)
+        self.submit(c, BURST)
+        self.await_receipts(c)
+        replica.pause()
+        new = self.submit(c, 30)
+        self.await_receipts(c)
+        self.fail_over(c, replica)
+        gone = self.gone(c)
+        self.assertLessEqual(set(new), set(gone))
+        self.expect_lost(gone)
+        self.assertTrue(self.alerted("STORE_WENT_BACK"))
+        self.submit_again(c, gone)
+        self.account(c)
+
+    def test_strict(self):
+        """B1.F10, B2.F10, B9.F10, B10.F10: no answer comes before a replica has the writes."""
+        self.redis = self.server(
+            "--appendfsync", "always", "--min-replicas-to-write", "1", "--min-replicas-max-lag",
+            "60",
+        )
+        replica = self.follow(self.redis)
+        c = self.begin(schedulers=2, settings=strict(replicas=1))
+        self.submit(c, BURST)
+        self.await_receipts(c)
+        replica.pause()
+        new = self.submit(c, 10)
+        servers.wait_for(
+            lambda: all(s.records("store_replicas_behind") for s in c.schedulers),
+            "the lag to be noticed",
+        )
+        c.client.pump()
+        self.assertEqual([], [job_id for job_id in new if job_id in c.client.receipts])
+        self.fail_over(c, replica)
+        self.expect_nothing_lost(c)
+
+
+class Unsafe(Cut):
+    """A Redis that may lose something, with strict durability."""
+
+    redis_options = ("--appendfsync", "everysec")
+
+    def test_refused(self):
+        name = "scheduler-1"
+        settings = {"name": name, "log": {"format": "json"}, "redis": {"port": self.redis.port}}
+        settings["redis"] |= strict()["scheduler"]["redis"]
+        scheduler = cluster.Daemon("scheduler", name, self.directory, settings)
+        self.addCleanup(scheduler.stop)
+        scheduler.start()
+        (refused,) = servers.wait_for(lambda: scheduler.records("store_refused"), "a refusal")
+        self.assertIn("appendfsync is everysec: set appendfsync always in Redis", refused["why"])
+        with redis.Redis(servers.HOST, self.redis.port) as admin:
+            admin.config_set("appendfsync", "always")
+        servers.wait_for(lambda: scheduler.records("store_up"), "Redis to be used")
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Schedulers and a message that kills the process that reads it: one incarnation after the other,
+ * over one store and a queue that redelivers what was not acknowledged.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/id.h"
+#include "base/log.h"
+#include "model/store_ops.h"
+#include "model/store_schema.h"
+#include "model/wire.h"
+#include "scheduler/scheduler.h"
+#include "store/store.h"
+
+#define MESSAGES 6
+#define STORE_EPOCH INT64_C(1700000000000)
+
+struct message {
+    char job[16];
+    struct buf body;
+    bool delivered; /* at least once */
+    bool done;      /* acknowledged */
+    bool dead;      /* it is in drover.dead */
+};
+
+struct world {
+    struct simstore *store;
+    struct scheduler *scheduler;
+    struct message messages[MESSAGES];
+    int64_t now, next;
+    uint64_t seed;
+    const char *poison; /* a job; recording it kills */
+    bool deaf;          /* no submission is answered */
+    bool dying;
+};
+
+/* ---- the world around the machine ---- */
+
+static void feed(struct world *w, struct scheduler_event event);
+
+static void call(struct world *w, const struct effect *e)
+{
+    struct store_answer answer;
+    bool submits = strcmp(e->store.function, "submit") == 0;
+
+    w->dying =
+        w->dying || (submits && w->poison && bytes_is(e->store.args[AT_SUBMIT_JOB_ID], w->poison));
+    if (w->dying || (submits && w->deaf))
+        return;
+    simstore_call(w->store, STORE_EPOCH + w->now, false, e->store.partition, e->store.function,
+                  e->store.args, e->store.n, &answer);
+    feed(w, (struct scheduler_event){.type = SCHEDULER_ANSWER, .id = e->id, .answer = &answer});
+}
+
+static void publish(struct world *w, const struct effect *e)
+{
+    for (int i = 0; i < MESSAGES && strcmp(e->publish.exchange, "drover.dead") == 0; i++) {
+        struct message *m = &w->messages[i];
+
+        if (m->body.len == e->publish.body.len &&
+            memcmp(m->body.data, e->publish.body.data, m->body.len) == 0) {
+            assert_string_equal(e->publish.reason, "POISON");
+            m->dead = true;
+        }
+    }
+    feed(w, (struct scheduler_event){.type = SCHEDULER_OUTCOME, .id = e->id});
+}
+
+static void feed(struct world *w, struct scheduler_event event)
+{
+    struct effects out = {0};
+
+    event.now = w->now;
+    w->next = scheduler_step(w->scheduler, &event, &out);
+    for (size_t i = 0; i < out.n && !w->dying; i++) {
+        const struct effect *e = &out.items[i];
+
+        if (e->type == EFFECT_STORE)
+            call(w, e);
+        else if (e->type == EFFECT_PUBLISH)
+            publish(w, e);
+        else if (e->type == EFFECT_ACK)
+            w->messages[e->id - 1].done = true;
+    }
+    effects_deinit(&out);
+}
+
+static void pass(struct world *w, int64_t ms)
+{
+    int64_t end = w->now + ms;
+
+    while (!w->dying && w->next <= end) {
+        w->now = w->next > w->now ? w->next : w->now;
+        feed(w, (struct scheduler_event){.type = SCHEDULER_TICK});
+    }
+    w->now = end;
+}
+
+static void birth(struct world *w)
+{
+    struct rng rng;
+    struct nonces nonces;
+
+    w->dying = false;
+    scheduler_free(w->scheduler);
+    rng_seed(&rng, ++w->seed);
+    nonces_seed(&nonces, w->seed);
+    assert_int_equal(
+        scheduler_new(&w->scheduler,
+                      &(struct scheduler_config){.name = "s",
+                                                 .most_unconfirmed = SCHEDULER_UNCONFIRMED,
+                                                 .nonces = &nonces,
+                                                 .declared_actors = UINT_MAX},
+                      &rng),
+        0);
+    feed(w, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = 2, .run = "run"});
+}
+
+static void deliver(struct world *w)
+{
+    for (uint64_t i = 0; i < MESSAGES; i++) {
+        struct message *m = &w->messages[i];
+        const struct bus_delivery d = {.handle = i + 1,
+                                       .source = SCHEDULER_SUBMIT,
+                                       .redelivered = m->delivered,
+                                       .body = buf_bytes(&m->body),
+                                       .content_type = "",
+                                       .message_id = "",
+                                       .correlation_id = "",
+                                       .reply_to = "",
+                                       .user_id = "",
+                                       .traceparent = "",
+                                       .job = "",
+                                       .step = "",
+                                       .died_of = "",
+                                       .actor = ""};
+
+        m->delivered = true;
+        if (!m->done && !w->dying)
+            feed(w, (struct scheduler_event){.type = SCHEDULER_DELIVERY, .delivery = &d});
+    }
+}
+
+/* Runs an incarnation until it dies or all is done. */
+static bool run_incarnation(struct world *w)
+{
+    birth(w);
+    deliver(w);
+    pass(w, 1000);
+    return !w->dying;
+}
+
+static unsigned dead(const struct world *w)
+{
+    unsigned count = 0;
+
+    for (int i = 0; i < MESSAGES; i++)
+        count += w->messages[i].dead;
+    return count;
+}
+
+static void assert_done(const struct world *w)
+{
+    for (int i = 0; i < MESSAGES; i++)
+        assert_true(w->messages[i].done);
+}
+
+/* ---- tests ---- */
+
+/* It kills three incarnations, wherever it is in the queue; the other messages are processed. */
+static void test_poison(void **state)
+{
+    struct world *w = *state;
+    int killed = 0;
+
+    w->poison = "j2";
+    while (!run_incarnation(w))
+        assert_in_range(++killed, 1, 3);
+    assert_int_equal(killed, 3);
+    assert_done(w);
+    assert_int_equal(dead(w), 1);
+    assert_true(w->messages[2].dead);
+}
+
+/* A broker that restarts costs no incarnation: the store is slow, and the messages come again. */
+static void test_restarts_of_the_broker(void **state)
+{
+    struct world *w = *state;
+
+    w->deaf = true;
+    for (int i = 0; i < 10; i++) {
+        assert_true(run_incarnation(w));
+        feed(w, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN});
+    }
+    for (int i = 0; i < 10; i++) { /* before it can have survived anything */
+        birth(w);
+        deliver(w);
+        feed(w, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN});
+    }
+    w->deaf = false;
+    assert_true(run_incarnation(w));
+    assert_done(w);
+    assert_int_equal(dead(w), 0);
+}
+
+/* An incarnation that still runs after a while has survived the message: those behind it need not
+ * wait. */
+static void test_survived_suspect(void **state)
+{
+    struct world *w = *state;
+
+    birth(w);
+    w->deaf = true;
+    deliver(w);
+    for (int i = 0; i < 3; i++) {
+        birth(w);
+        deliver(w);
+        pass(w, 60000);
+    }
+    w->deaf = false;
+    assert_true(run_incarnation(w));
+    assert_done(w);
+    assert_int_equal(dead(w), 0);
+}
+
+/* A message that was processed is forgotten: earlier losses over it do not count. */
+static void test_processed_suspect_is_forgotten(void **state)
+{
+    struct world *w = *state;
+
+    for (int round = 0; round < 3; round++) {
+        w->poison = "j2";
+        if (round == 0)
+            assert_false(run_incarnation(w));
+        assert_false(run_incarnation(w));
+        assert_false(run_incarnation(w));
+        w->poison = NULL;
+        assert_int_equal(dead(w), 0);
+        if (round < 2)
+            pass(w, 3700 * 1000); /* an hour later they do not count either */
+    }
+    pass(w, 3700 * 1000);
+    assert_true(run_incarnation(w));
+    assert_done(w);
+    assert_int_equal(dead(w), 0);
+    for (int i = 0; i < MESSAGES; i++)
+        w->messages[i].done = false; /* the broker has not got the acknowledgement */
+    w->poison = "j2";
+    assert_false(run_incarnation(w));
+    assert_false(run_incarnation(w));
+    w->poison = NULL;
+    assert_true(run_incarnation(w));
+    assert_int_equal(dead(w), 1); /* the third */
+}
+
+/* What another scheduler reports about a copy of a message. */
+static void other(struct world *w, const struct message *m, const char *incarnation,
+                  const char *what)
+{
+    char digest[ID_DIGEST_LEN + 1];
+    struct store_answer answer;
+
+    id_digest(buf_bytes(&m->body), digest);
+    simstore_call(w->store, STORE_EPOCH + w->now, false, id_partition(digest, 2), "suspect",
+                  (struct bytes[]){bytes_str(digest), bytes_str(incarnation), bytes_str(what)}, 3,
+                  &answer);
+}
+
+/* Three schedulers have a copy each: while two of them may be alive, the third does not give it up.
+ * */
+static void test_copies_of_a_suspect(void **state)
+{
+    struct world *w = *state;
+    struct scheduler_stats stats;
+
+    birth(w);
+    w->messages[0].delivered = true;
+    other(w, &w->messages[0], "a", "begin");
+    other(w, &w->messages[0], "b", "begin");
+    deliver(w);
+    assert_false(w->messages[0].dead);
+    pass(w, 100);
+    other(w, &w->messages[0], "a", "back");
+    other(w, &w->messages[0], "b", "back");
+    pass(w, 1000);
+    assert_done(w);
+    assert_int_equal(dead(w), 0);
+    scheduler_stats(w->scheduler, &stats);
+    assert_int_equal(stats.store_repeats, 0); /* the store has answered each time */
+}
+
+/* ---- setup ---- */
+
+static void message_new(struct message *out, int i)
+{
+    Drover__V1__Submit m = DROVER__V1__SUBMIT__INIT;
+    Drover__V1__Workflow workflow = DROVER__V1__WORKFLOW__INIT;
+    Drover__V1__Step step = DROVER__V1__STEP__INIT;
+    Drover__V1__Step *steps[] = {&step};
+
+    snprintf(out->job, sizeof(out->job), "j%d", i);
+    step.name = (char *)"s";
+    step.actor = (char *)"a";
+    workflow.steps = steps;
+    workflow.n_steps = 1;
+    m.job_id = out->job;
+    m.definition = &workflow;
+    assert_int_equal(wire_encode(&m.base, false, &out->body), 0);
+}
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+
+    if (!w)
+        return -1;
+    w->store = simstore_new(SIM_DROVER_LUA);
+    simstore_reset(w->store, 0);
+    for (int i = 0; i < MESSAGES; i++)
+        message_new(&w->messages[i], i);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+
+    for (int i = 0; i < MESSAGES; i++)
+        buf_deinit(&w->messages[i].body);
+    scheduler_free(w->scheduler);
+    simstore_free(w->store);
+    free(w);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_poison),
+        TEST(test_restarts_of_the_broker),
+        TEST(test_survived_suspect),
+        TEST(test_copies_of_a_suspect),
+        TEST(test_processed_suspect_is_forgotten),
+    };
+
+    log_set_level((enum log_level)(LOG_ERROR + 1));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
