@@ -1469,7 +1469,7 @@ void ops_expire(struct effects *fx, uint64_t id, uint32_t partition, uint32_t sk
 
     set_int(&a, AT_EXPIRE_SKIP, skip);
     set_int(&a, AT_EXPIRE_LIMIT, limit);
-    set_int(&a, AT_EXPIRE_HOLD, lease_factor);
+    set_int(&a, AT_EXPIRE_LEASE_FACTOR, lease_factor);
     set_int(&a, AT_EXPIRE_LATEST, clock->latest);
     set_int(&a, AT_EXPIRE_SINCE, clock->since);
     set_int(&a, AT_EXPIRE_JUMP, clock->jump);

@@ -187,12 +187,12 @@ local function has_notification(p, id, seq)
   return (unpack(call('HMGET', p .. 'data:' .. id, 's' .. seq)))
 end
 
-local function expire_owed(p, now, skip, limit, out)
+local function expire_notifications(p, now, skip, limit, out)
   local list = call('ZRANGEBYSCORE', p .. 'owed', '-inf', int(now), 'LIMIT', skip, limit)
   for _, member in ipairs(list) do
     local id, seq = match(member, '^(%S+) (%d+)$')
-    local good, owed = try_job(has_notification, p, id or '', seq or '')
-    if good and owed then
+    local good, is_there = try_job(has_notification, p, id or '', seq or '')
+    if good and is_there then
       local counted, tries = try_job(call, 'HINCRBY', p .. 'data:' .. id, 'n' .. seq, 1)
       tries = counted and max(tries, 1) or #NOTIFICATION_WAITS
       local wait = NOTIFICATION_WAITS[min(tries, #NOTIFICATION_WAITS)]
@@ -213,7 +213,7 @@ end
 -- NOTIFICATION_WAITS), and counts no expiry twice.
 --   skip, limit           how many of the jobs, and of the notifications, that are due to pass
 --                         over, and how many to inspect
---   hold                  by how many leases LockedUntil must be exceeded before a dispatch expires
+--   lease_factor          by how many leases LockedUntil must be exceeded before a dispatch expires
 --   since jump after at   see watch_clock()
 --   latest                the latest time that the clock can show, 0 if not known. If it shows a
 --                         later time, it has jumped or the call was delayed: the answer names
@@ -221,14 +221,15 @@ end
 --   head                  when the first job is due, or 0
 --   more                  1 if more is due
 --   back                  1 if the clock was set back and the partition is to be swept
-function functions.expire(p, skip, limit, hold, latest, since, jump, after, at)
+function functions.expire(p, skip, limit, lease_factor, latest, since, jump, after, at)
   local now = now_ms()
-  skip, limit, hold, latest = tonumber(skip), tonumber(limit), tonumber(hold), tonumber(latest)
+  skip, limit, latest = tonumber(skip), tonumber(limit), tonumber(latest)
+  lease_factor = tonumber(lease_factor)
   if latest > 0 and now > latest then
     return {int(now), '0', '0', '0', '0', '0'}
   end
   local clock = watch_clock(p, now, tonumber(since), tonumber(jump), tonumber(after), tonumber(at))
-  local jobs, owed = {}, {}
+  local jobs, notifications = {}, {}
   local n_jobs, more, seen = 0, false, 0
   local list = call('ZRANGEBYSCORE', p .. 'due', '-inf', int(now), 'LIMIT', skip, limit)
   for k, id in ipairs(list) do
@@ -239,7 +240,7 @@ function functions.expire(p, skip, limit, hold, latest, since, jump, after, at)
     end
     seen = seen + min(steps, BUDGET)
     local before = #jobs
-    local good, named, whole = try_job(expire_job, p, id, now, hold, clock, jobs)
+    local good, named, whole = try_job(expire_job, p, id, now, lease_factor, clock, jobs)
     if good then
       n_jobs = n_jobs + named
       more = more or not whole
@@ -250,12 +251,13 @@ function functions.expire(p, skip, limit, hold, latest, since, jump, after, at)
       call('ZADD', p .. 'due', int(now + SWEEP_BOUND), id)
     end
   end
-  local n_owed, more_owed = expire_owed(p, now, skip, limit, owed)
-  more = more or #list == limit or more_owed
+  local n_notifications, more_notifications =
+    expire_notifications(p, now, skip, limit, notifications)
+  more = more or #list == limit or more_notifications
   local _, head = unpack(call('ZRANGE', p .. 'due', 0, 0, 'WITHSCORES'))
   local out = {int(now), head and int(tonumber(head)) or '0', more and '1' or '0',
     clock.back > clock.swept and '1' or '0'}
   put(out, int(n_jobs), unpack(jobs))
-  put(out, int(n_owed), unpack(owed))
+  put(out, int(n_notifications), unpack(notifications))
   return out
 end

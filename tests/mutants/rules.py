@@ -1025,8 +1025,8 @@ RULES = {
         ),
         "a damaged entry of the outbox stops all others": (
             lua("expire"),
-            "    local good, owed = try_job(has_notification, p, id or '', seq or '')\n",
-            "    local good, owed = true, has_notification(p, id, seq)\n",
+            "    local good, is_there = try_job(has_notification, p, id or '', seq or '')\n",
+            "    local good, is_there = true, has_notification(p, id, seq)\n",
             "tests/integration/store/test_functions.py Functions.test_damaged_count_of_tries",
         ),
         "damaged answers to commands make the store refuse all commands": (
@@ -1507,8 +1507,8 @@ RULES = {
     "A job that cannot be read stops no other, and can be killed": {
         "a corrupt job stops the expiry of others": (
             lua("expire"),
-            "try_job(expire_job, p, id, now, hold, clock, jobs)\n",
-            "true, expire_job(p, id, now, hold, clock, jobs)\n",
+            "try_job(expire_job, p, id, now, lease_factor, clock, jobs)\n",
+            "true, expire_job(p, id, now, lease_factor, clock, jobs)\n",
             "tests/integration/store/test_functions.py Functions.test_corrupt_jobs",
         ),
         "a corrupt job stops the sweep": (

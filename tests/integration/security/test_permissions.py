@@ -259,7 +259,8 @@ def drive(again):
 
 
 EXPIRE = {
-    "skip": 0, "limit": 1, "hold": 0, "latest": 0, "since": 1, "jump": 0, "after": 0, "at": 0,
+    "skip": 0, "limit": 1, "lease_factor": 0, "latest": 0, "since": 1, "jump": 0, "after": 0,
+    "at": 0,
 }
 
 # Operation -> its commands, and who may do it. Of each row a user may do all, or nothing.

@@ -332,7 +332,7 @@ class Functions(unittest.TestCase):
     def expire(self, dry_run=False, limit=9, jump=0, after=0, at=0):
         """Returns the answer of expire, or of its dry run."""
         arguments = {
-            "skip": 0, "limit": limit, "hold": 0, "latest": 0, "since": 1, "jump": jump,
+            "skip": 0, "limit": limit, "lease_factor": 0, "latest": 0, "since": 1, "jump": jump,
             "after": after, "at": at,
         }
         if dry_run:
