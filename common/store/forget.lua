@@ -43,7 +43,7 @@ local function in_outbox(p, id)
   return (tonumber(count or '0') or 0) > 0 or call('ZSCORE', p .. 'owed', id .. ' ' .. (seq or ''))
 end
 
--- Jobs that have ended since this time are kept. If the clock has jumped ahead, jobs that ended
+-- Jobs that have ended since this time are kept. If the clock has jumped forward, jobs that ended
 -- before the jump are kept longer by its size, because their retention has not really passed: a
 -- client may still submit one of them again.
 local function kept_since(p, now, retention)

@@ -111,7 +111,7 @@ FAULTS = {
     "F8": "broker cut off",
     "F9": "store loses its last second",
     "F10": "store failover",
-    "F11": "clock jumps ahead or back",
+    "F11": "clock jumps forward or steps back",
     "F12": "a process stalls and goes on",
     "F13": "two supervisors",
     "F14": "poison message",

@@ -3009,13 +3009,13 @@ RULES = {
             "job.start_at > job.now then",
             "tests/integration/store/test_functions.py Functions.test_start_at_counts_once",
         ),
-        "a lease of before a jump ahead is not lengthened": (
+        "a lease of before a jump forward is not lengthened": (
             lua("clock"),
             "  return till - given < clock.jumped and till + clock.by or till\n",
             "  return till\n",
             f"{SUPERVISOR} test_clock_jumps_ahead",
         ),
-        "leases end in the quiet time after a jump ahead": (
+        "leases end in the quiet time after a jump forward": (
             lua("expire"),
             "    elseif job.now < clock.quiet or lease_factor > 0",
             "    elseif lease_factor > 0",
@@ -3046,7 +3046,7 @@ RULES = {
             "    job.due, job.due_changed = min(job.due, job.now), true\n",
             FUNCTIONS_TEST + "test_scan_begins_anew_after_a_step_back",
         ),
-        "a lease of before a jump ahead lasts too long": (
+        "a lease of before a jump forward lasts too long": (
             lua("clock"),
             "  return till - given < clock.jumped and till + clock.by or till\n",
             "  return till - given < clock.jumped and till + 2 * clock.by or till\n",
@@ -3420,13 +3420,13 @@ RULES = {
             "int(kept_since(p, now, tonumber(retention))), 'LIMIT', 0,",
             "int(now), 'LIMIT', 0,",
         ),
-        "a job that ended before a jump ahead is not kept longer": (
+        "a job that ended before a jump forward is not kept longer": (
             lua("forget"),
             "  return since - clock.by < clock.jumped and since - clock.by or since\n",
             "  return since\n",
             "tests/integration/store/test_functions.py Functions.test_retention_after_a_jump",
         ),
-        "a job that ends after a jump ahead is kept longer": (
+        "a job that ends after a jump forward is kept longer": (
             lua("forget"),
             "  return since - clock.by < clock.jumped and since - clock.by or since\n",
             "  return since - clock.by\n",

@@ -116,8 +116,8 @@ static const char *const names[FEATURE_CELLS_] = {
     [FEATURE_STORE_FULL] = "the store is full",
     [FEATURE_STORE_BACK] = "the store goes back in time",
     [FEATURE_JOB_LOST] = "... and a job is gone",
-    [FEATURE_CLOCK_AHEAD] = "the store's clock jumps ahead",
-    [FEATURE_CLOCK_BACK] = "the store's clock jumps back",
+    [FEATURE_CLOCK_AHEAD] = "the store's clock jumps forward",
+    [FEATURE_CLOCK_BACK] = "the store's clock steps back",
 };
 
 /* By fault: its description, and the boundaries at which worlds must show it. docs/FAULTS.md is
