@@ -74,8 +74,8 @@ static void on_beat(struct agent *a, struct timer *t)
 /* ---- outcomes ---- */
 
 /* Acknowledges the request of a long lease, for whose end the broker would not wait. The broker has
- * confirmed a Progress by now, so the store has evidence: if this agent dies, the end of the lease
- * recovers the step. */
+ * confirmed a Progress by now, so the store has evidence, or gets it as soon as a scheduler reads
+ * the Progress: if this agent dies, the end of the lease recovers the step. */
 static void acknowledge_early(struct agent *a, struct run *run)
 {
     int64_t early = settings_actor(&a->config, run->seen.request->actor)->early_ack_ms;

@@ -9,7 +9,8 @@
 #include "agent/replies.h"
 #include "agent/state.h"
 
-/* A request of a batch may wait for this time, as another agent may have a free slot. */
+/* A request of a batch waits for a slot no longer than this, because another agent may have a free
+ * one. */
 #define BATCHED_PATIENCE_MS 80
 #define BATCHED_AGAIN_MS 1 /* after which such a request is to be sent again */
 
@@ -59,8 +60,8 @@ void waiting_too_late(struct agent *a, struct run *run)
 }
 
 /* The broker sends too many requests where it does not count all runs. Another agent may have a
- * free slot, so the reply asks for another dispatch. Another agent may also get this very request
- * again, so the reply leaves the effect unknown. */
+ * free slot, so the reply asks for another dispatch. If the ack of this request is lost, the broker
+ * gives it to another agent, which may begin it: so the reply leaves the effect unknown. */
 void waiting_defer(struct agent *a, struct run *run)
 {
     struct agent_result busy = {

@@ -6,10 +6,10 @@
  * millisecond share a message, if the agents of the actor say that they begin several at once
  * (StepReply.batch) and the action was fast of late. One agent gets the whole batch. It may have
  * fewer free slots when the message arrives, and then requests would wait for those slots. So a
- * batch holds at most SERVICE_TIME_BATCH_US of work for each request that is begun at once, by the
- * service time of each action. A slow reply raises the service time at once; it falls gradually. A
- * request is sent alone and at once if its action is not measured yet or slow, if it is large, or
- * if it is no first attempt.
+ * batch holds at most SERVICE_TIME_BATCH_US of work for each slot of an agent (StepReply.batch), by
+ * the service time of each action. A slow reply raises the service time at once; it falls
+ * gradually. A request is sent alone and at once if its action is not measured yet or slow, if it
+ * is large, or if it is no first attempt.
  *
  * Called by request.c; scheduler.c flushes the batches. What the outcome of a request means for its
  * dispatch is reported upwards, by struct dispatch_reports.
@@ -67,14 +67,14 @@ static void actor_add(struct scheduler *s, const char *name)
     HASH_ADD_STR(s->dispatcher.actors, name, a);
 }
 
-/* Whether the queue of the actor may be declared. A queue stays in the broker for ever, so users
- * who submit definitions may have only some declared. */
+/* Whether the queue of the actor may be declared. A queue stays in the broker for ever, so for
+ * actors that no registered workflow names only a limited number of queues is declared. */
 static bool may_declare(struct scheduler *s, const char *actor)
 {
     if (actor_find(s, actor))
         return true;
-    if (!registration_has_actor(s, actor) && s->dispatcher.other_actors-- == 0) {
-        s->dispatcher.other_actors = 0;
+    if (!registration_has_actor(s, actor) && s->dispatcher.other_actors_left-- == 0) {
+        s->dispatcher.other_actors_left = 0;
         s->stats.undeclared++;
         return false;
     }
@@ -99,14 +99,14 @@ static void on_outcome(struct scheduler *s, struct publish_part *part, enum bus_
     const struct dispatch_reports *report = s->dispatcher.reports;
     struct op *op = part->op;
 
-    if ((outcome == BUS_RETURNED || outcome == BUS_NACKED) && !part->has_other_copy) {
+    if ((outcome == BUS_RETURNED || outcome == BUS_NACKED) && !part->is_copy) {
         s->stats.unroutable++;
         report->not_delivered(s, op->item,
                               outcome == BUS_RETURNED ? REPORT_UNROUTABLE : REPORT_REFUSED, op->job,
                               part->token, NULL, NULL);
     } else if (outcome == BUS_WAITED) {
         report->waited(s, op->item, op->job, part->token);
-    } else if (outcome == BUS_UNSENT && !part->has_other_copy) {
+    } else if (outcome == BUS_UNSENT && !part->is_copy) {
         s->stats.unstarted++; /* no agent can have it: no expiry to be counted */
         report->not_delivered(s, op->item, REPORT_UNSENT, op->job, part->token, NULL, NULL);
     }
@@ -171,7 +171,7 @@ static void send_alone(struct scheduler *s, struct op *op, Drover__V1__StepReque
     }
     p = publish_new(s, 1, &REQUEST);
     part = request_add(s, p, op, m->token, packed.len);
-    part->has_other_copy = again;
+    part->is_copy = again;
     if (terms->how == DISPATCH_WATCHED)
         part->watched = watch_new(op->job, m->token, m->actor, terms->not_after);
     message = publish_send(s, p, body.base.descriptor, packed, json);

@@ -46,10 +46,10 @@ struct dispatcher {
     const struct dispatch_reports *reports;
     struct list batches; /* they leave with the next flush */
     struct pace pace;
-    struct actor *actors;  /* whose task queues are declared: of registered workflows, others ... */
-    unsigned other_actors; /* ... of which this number may still be added */
-    char *json_actors;     /* that get requests in JSON: names separated by a space; owned */
-    bool transient;        /* requests are not persistent */
+    struct actor *actors; /* whose task queues are declared: of registered workflows, others ... */
+    unsigned other_actors_left; /* ... of which this number may still be added */
+    char *json_actors;          /* that get requests in JSON: names separated by a space; owned */
+    bool transient;             /* requests are not persistent */
 };
 
 /* @reports: not copied. */

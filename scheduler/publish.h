@@ -28,7 +28,7 @@ struct publish_part {
     bool optional; /* the operation does not need this message to reach a queue */
     /* of a request: */
     char token[WIRE_TOKEN_MAX + 1];
-    bool has_other_copy;     /* an earlier copy may be in a queue: a failure is not recorded */
+    bool is_copy;            /* an earlier copy may be in a queue: a failure is not recorded */
     struct watched *watched; /* owned; NULL: it is not watched */
 };
 

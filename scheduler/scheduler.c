@@ -39,7 +39,7 @@ static void configure(struct scheduler *s, const struct scheduler_config *config
     s->allowances.bad_replies = config->bad_replies;
     s->alerts.interval_ms = config->alert_interval_ms ? config->alert_interval_ms : ALERT_AGAIN_MS;
     s->publishes.most = config->most_unconfirmed;
-    s->dispatcher.other_actors = config->declared_actors;
+    s->dispatcher.other_actors_left = config->declared_actors;
     s->dispatcher.transient = config->transient;
     s->recording.pace.few = s->dispatcher.pace.few = config->few;
 }

@@ -57,9 +57,9 @@ local function is_superseded(job, command)
     and (tonumber(call('HGET', job.key, order) or '') or 0) > tonumber(command.issued_at)
 end
 
--- Stores when the last command of the order was issued. The clock of its sender may be ahead. So
--- the stored time is limited: commands of other senders must not be refused until the store's clock
--- has reached it.
+-- Stores when the last command of the order was issued. The clock of its sender may be ahead; then
+-- commands of other senders count as issued before it, until the store's clock has reached the
+-- stored time. So that is at most CLOCK_AHEAD ahead of the store's clock.
 local function keep_order(job, command)
   local order = ORDERS[command.name]
   if order and command.issued_at ~= '0' then
@@ -132,7 +132,7 @@ local function within_bytes(p, command_name, owner, bytes)
 end
 
 -- Carries out a command that the job has not received before. Return: as a command does.
-local function carry_out_first(job, command, by, owner, list, first)
+local function carry_out_new(job, command, by, owner, list, first)
   local code, why, i = carry_out(job, command, unpack(list, first))
   if code == 'DONE' or code == 'UNCHANGED' then
     keep_order(job, command)
@@ -200,7 +200,7 @@ function functions.steer(p, job_id, command_name, command_id, issued_at, if_seq,
       job.settled = finished(job) and job.seq or 0
     end
   else
-    code, why, i = carry_out_first(job, command, by, owner, list, first)
+    code, why, i = carry_out_new(job, command, by, owner, list, first)
   end
   put_transition(out, code, job)
   put(out, why or '-', int(tonumber(i) or NO_STEP))

@@ -998,7 +998,7 @@ RULES = {
         "a copy of a request that has waited is lost": (
             "scheduler/dispatch.c",
             "    } else if (outcome == BUS_WAITED) {",
-            "    } else if (outcome == BUS_WAITED && !part->has_other_copy) {",
+            "    } else if (outcome == BUS_WAITED && !part->is_copy) {",
             f"{DISPATCH} test_copy_that_has_waited",
         ),
         "a request is withdrawn as unsent although another copy was sent": (
@@ -2491,8 +2491,8 @@ RULES = {
         ),
         "a job has a queue declared for each actor that it names": (
             "scheduler/dispatch.c",
-            "s->dispatcher.other_actors-- == 0) {",
-            "s->dispatcher.other_actors-- == UINT_MAX) {",
+            "s->dispatcher.other_actors_left-- == 0) {",
+            "s->dispatcher.other_actors_left-- == UINT_MAX) {",
             f"{LIMITS_USERS} test_declared_actors",
         ),
         "actors of registered workflows have no queues declared": (
