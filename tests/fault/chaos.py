@@ -191,6 +191,9 @@ class Chaos:
         try:
             for process in fickle:
                 process.start()
+            # they declare their queue, before a scheduler does it in another way
+            servers.wait_for(lambda: c.client.queue("drover.task.fickle")[1] == len(fickle),
+                             "the foreign agents")
             client = driver.Driver(c)
             victims = [VictimDaemon(p, collector, self._seed, 12, 8) for p in [*c.daemons, *fickle]]
             victims += [VictimServer(p, collector, self._seed, 25, 4) for p in (c.rabbit, c.redis)]
