@@ -37,6 +37,7 @@ SAID = {
     "absence": r".+",
     "hostile": r".+",
     "upgrade": r"^\d+ jobs, .*",
+    "beside": r"^seed .*?(?=; logs)|^\d+ jobs, .*",
     "sim-worlds": r"^.+(?=\n?\Z)",
     "core-coverage": r"^(?:lines|branches): .*",
     "coverage-report": r"^lines: .*",

@@ -165,6 +165,9 @@ class VictimServer(Victim):
 
 
 class Chaos:
+    FAILPOINTS = workload.FAILPOINTS
+    HARMS_SERVERS = True
+
     def __init__(self, directory, minutes, jobs, seed, say):
         self.directory = directory
         self._minutes, self._n_jobs, self._seed, self._say = minutes, jobs, seed, say
@@ -173,14 +176,33 @@ class Chaos:
         """Return: what is wrong, one text each."""
         with servers.Rabbit() as rabbit, servers.Redis() as store:
             where = self.directory / "evidence"
-            settings = evidence.settings(where, concurrency=16)
-            c = cluster.Cluster(rabbit, store, self.directory, settings, "effect",
-                                workload.FAILPOINTS)
-            c.start(schedulers=2, agents=2, supervisors=2)
+            c = cluster.Cluster(rabbit, store, self.directory, self._settings(where), "effect",
+                                self.FAILPOINTS)
+            self._start(c)
             try:
                 return self._run(c, where)
             finally:
                 c.stop()
+
+    # --- what a test of this class may do in another way ---
+
+    def _settings(self, where):
+        return evidence.settings(where, concurrency=16)
+
+    def _start(self, c):
+        c.start(schedulers=2, agents=2, supervisors=2)
+
+    def _driver(self, c):
+        return driver.Driver(c)
+
+    def _workload(self):
+        return workload.Workload(random.Random(f"{self._seed} jobs"), deadly=True)
+
+    def _wrong(self, c, client, victims):
+        """What else is wrong when all is at rest, one text each."""
+        return []
+
+    # --- a run ---
 
     def _run(self, c, where):
         collector = evidence.Collector(c, where, {
@@ -194,9 +216,11 @@ class Chaos:
             # they declare their queue, before a scheduler does it in another way
             servers.wait_for(lambda: c.client.queue("drover.task.fickle")[1] == len(fickle),
                              "the foreign agents")
-            client = driver.Driver(c)
+            client = self._driver(c)
             victims = [VictimDaemon(p, collector, self._seed, 12, 8) for p in [*c.daemons, *fickle]]
-            victims += [VictimServer(p, collector, self._seed, 25, 4) for p in (c.rabbit, c.redis)]
+            if self.HARMS_SERVERS:
+                victims += [VictimServer(p, collector, self._seed, 25, 4)
+                            for p in (c.rabbit, c.redis)]
             try:
                 self._submit_all(client)
                 over = self._calm(victims, collector)
@@ -205,11 +229,12 @@ class Chaos:
                 for victim in victims:
                     victim.done()
             self._report(victims, client, over)
+            wrong = self._wrong(c, client, victims)
             collector.finish()
         finally:
             for process in fickle:
                 process.kill()
-        wrong = [text for victim in victims for text in victim.wrong]
+        wrong += [text for victim in victims for text in victim.wrong]
         return wrong + client.wrong() + self._complaints(c) + [str(v) for v in checker.judge(where)]
 
     @staticmethod
@@ -242,7 +267,7 @@ class Chaos:
 
     def _submit_all(self, client):
         """Submits the jobs over the whole time, each with its commands."""
-        jobs = workload.Workload(random.Random(f"{self._seed} jobs"), deadly=True)
+        jobs = self._workload()
         began, length = time.monotonic(), self._minutes * 60
         due_report = passed = 0
         while passed < length:

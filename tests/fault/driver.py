@@ -71,10 +71,14 @@ class Driver:
     def tick(self):
         while self._commands and self._commands[0][0] <= time.monotonic():
             _, _, job, fields = heapq.heappop(self._commands)
-            command_id = self._client.command(job.submit.job_id, **fields)
+            command_id = self._command(job, fields)
             if not job.letters:
                 self._to_answer[command_id] = job.submit.job_id
         self._client.pump()
+
+    def _command(self, job, fields):
+        """Sends a command. Return: its id."""
+        return self._client.command(job.submit.job_id, **fields)
 
     def note_ends(self):
         """Notes the ends of jobs, which may be forgotten later."""

@@ -319,12 +319,13 @@ class Collector:
             self._said(wire.JobEvent.FromString(body))
         return body
 
-    def _said(self, message):
+    def _said(self, message, at=None):
+        """@at: when, in unix ms; None: now."""
         kind = message.DESCRIPTOR.name
         if kind == "Submit":
             self._jobs.add(message.job_id)
         fields = json_format.MessageToDict(message, preserving_proto_field_name=True)
-        self._client.add(at=now_ms(), kind=kind, message=fields)
+        self._client.add(at=at or now_ms(), kind=kind, message=fields)
 
     def workflow(self, workflow):
         """Records a definition that jobs name."""

@@ -30,10 +30,13 @@ RUNNING, QUEUED = 20, 10
 PARKS = wire.Policy(on_permanent=wire.RECOURSE_PARK)
 
 
-def built(commit, directory, say):
-    """The build folder of that commit, made if it does not exist."""
+def built(commit, directory, say, more=()):
+    """The build folder of that commit, made if it does not exist. @more: programs besides the
+    daemons."""
     source, folder = directory / "source", directory / "build"
-    if not (folder / "agent" / "drover-agent").exists():
+    programs = ["scheduler/drover-scheduler", "agent/drover-agent", "supervisor/drover-supervisor",
+                *more]
+    if not all((folder / program).exists() for program in programs):
         say(f"builds {commit}")
         shutil.rmtree(source, ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
@@ -42,8 +45,8 @@ def built(commit, directory, say):
                                  capture_output=True).stdout
         subprocess.run(["tar", "-x", "-C", source], input=archive, check=True)
         with open(directory / "build.log", "wb") as log:
-            for command in (["meson", "setup", folder, source], ["ninja", "-C", folder, *(
-                    f"{role}/drover-{role}" for role in ("scheduler", "agent", "supervisor"))]):
+            for command in (["meson", "setup", folder, source],
+                            ["ninja", "-C", folder, *programs]):
                 subprocess.run(command, check=True, stdout=log, stderr=log)
     return folder
 

@@ -440,11 +440,13 @@ class Cluster:
     def add_supervisor(self, more=None):
         return self._add("supervisor", self.supervisors, more)
 
-    def drover(self, *words):
+    def drover(self, *words, build=wire.BUILD):
         """Runs the command `drover` as a client of this cluster, until it ends."""
+        settings = {"DROVER_URL": self.url, "DROVER_REDIS__PORT": str(self.redis.port),
+                    "DROVER_REDIS__PREFIX": self.store.prefix}
         done = subprocess.run(
-            [wire.BUILD / "cli" / "drover", *words], text=True, capture_output=True, timeout=120,
-            env={**own_environment(), **SANITIZER_OPTIONS, "DROVER_URL": self.url})
+            [build / "cli" / "drover", *words], text=True, capture_output=True, timeout=120,
+            env={**own_environment(), **SANITIZER_OPTIONS, **settings})
         assert not SANITIZER.search(done.stderr), done.stderr
         return done
 
@@ -459,10 +461,7 @@ class Cluster:
             environment |= {"DROVER_FAILPOINTS_ALLOW": "1", "DROVER_FAILPOINTS": failpoints}
         with open(by_hand.log, "ab") as log:
             done = subprocess.run(
-                [
-                    *WRAP, wire.BUILD / "supervisor" / "drover-supervisor", "--config",
-                    by_hand.config, *options,
-                ],
+                [*by_hand._command(), *options],
                 env=environment,
                 stdout=subprocess.PIPE,
                 stderr=log,
