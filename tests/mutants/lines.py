@@ -19,7 +19,7 @@ FUNCTIONS_TEST = pathlib.Path(run.NO_DAEMON).stem  # it has a Redis of its own
 CALLERS = ("scheduler/", "supervisor/")  # the sources of the daemons that call store functions
 COUNTING = ("-Dbuildtype=debug", "-Db_coverage=true")
 HEAD = f"{suites.FUNCTIONS}/head.lua"
-BEFORE = "local BUILD = "  # the first statement of the library
+BEFORE = "local functions, "  # the daemons look for `local BUILD` at the beginning of a line
 RAN = ("local places = {} local function ran(place) if not places[place] then "
        "places[place] = true redis.log(redis.LOG_WARNING, 'ran ' .. place) end end ")
 LOGGED = re.compile(rf" ran ({suites.FUNCTIONS}/\w+\.lua):(\d+)$", re.M)

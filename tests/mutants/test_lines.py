@@ -52,7 +52,7 @@ class Lines(unittest.TestCase):
         self.assertEqual(["test_functions", "test_own_redis"], self.chosen(OTHER, 1, 1))
 
     def test_parts_that_log(self):
-        """They have the same lines as before, and are a library."""
+        """They have the same lines as before, and are a library that says its build."""
         changed, logging = {}, []
         for path in (ROOT / suites.FUNCTIONS).glob("*.lua"):
             text = path.read_text()
@@ -61,6 +61,7 @@ class Lines(unittest.TestCase):
             self.assertEqual(text.count("\n"), changed[path.name].count("\n"))
             logging += [f"'{name}:{line}'" for line in found]
         joined = library.join(changed)
+        self.assertIn("\nlocal BUILD = ", joined)
         self.assertGreater(len(logging), 1000)
         for place in logging:
             self.assertIn(f"ran({place})", joined)
