@@ -83,6 +83,7 @@ class Victim(threading.Thread):
         self._over.set()
 
     def done(self):
+        self._over.set()  # an interrupted run has not called over()
         self._done.set()
         self.join()
 
