@@ -442,8 +442,7 @@ class Replay:
         flight = self._land(step, rest, "expired")
         self.require(self.trace.had(flight), "I14",
                      "an expiry counts, and no agent has had the request")
-        terms, progress = self.terms(i, flight.back), self.trace.progress(flight)
-        lease = min(terms.lock_ms, 3 * terms.heartbeat_ms or terms.lock_ms)
+        progress, lease = self.trace.progress(flight), self._lease_ms(i, flight)
         till = flight.till if progress == [] else min(flight.till, flight.at + lease)
         self.require(self.clock_set or self.at >= till, "I9", f"expired {till - self.at} ms early")
         if progress:
@@ -453,12 +452,22 @@ class Replay:
         step.current = "U"
 
     def _on_step_silent(self, i, step, rest):
-        """Its lease is over, without evidence that an agent had the request."""
+        """Its lease is over, without evidence that an agent had the request; or the deadline has
+        shortened the dispatch, which then counts no expiry, also after a Progress."""
         flight = self._land(step, rest, "silent")
-        self.require(self.clock_set or self.at >= flight.till, "I9",
-                     f"given up {flight.till - self.at} ms early")
-        step.unstarted += 1
+        till = flight.till
+        begun = (self.left(flight.back, flight.at) is not None
+                 and self.trace.progress(flight) != [])
+        if begun:
+            till = min(till, flight.at + self._lease_ms(i, flight))
+        self.require(self.clock_set or self.at >= till, "I9", f"given up {till - self.at} ms early")
+        step.unstarted = 0 if begun else step.unstarted + 1
         step.current = "U"
+
+    def _lease_ms(self, i, flight):
+        """The length of a lease after a Progress."""
+        terms = self.terms(i, flight.back)
+        return min(terms.lock_ms, 3 * terms.heartbeat_ms or terms.lock_ms)
 
     def _on_step_unstarted(self, i, step, rest):
         """A request that came back may have been begun; one that was never sent was not (decision

@@ -609,6 +609,23 @@ class Planted(unittest.TestCase):
                 found = [str(v) for v in self.judge() if "given up" in str(v)]
                 self.assertEqual(early, bool(found), found)
 
+    def test_I9_silent_after_a_progress(self):
+        """A Progress makes LockedUntil the end of the lease. It is evidence, so the dispatch counts
+        an expiry, unless the deadline has shortened it."""
+        sent = int(self.scene.entry("p", 2)[2])
+        for complete_by, early in ((0, True), (sent + LOCK, False)):
+            with self.subTest(complete_by):
+                self.setUp()
+                message = self.scene.client[1]["message"]
+                message["definition"]["on_deadline"] = "RECOURSE_COMPENSATE"
+                message["complete_by"] = str(complete_by)
+                self.scene.pass_on("publish", "drover.reply.effect", wire.Replies(
+                    progress=[wire.Progress(job_id="p", token="0.c1")]))
+                self.scene.entry("p", 3)[3] = "silent"
+                self.scene.entry("p", 3)[2] = str(sent + LOCK + 10)
+                found = [str(v) for v in self.judge() if "given up" in str(v)]
+                self.assertEqual(early, bool(found), found)
+
     # --- I9: counters ---
 
     def test_I9_attempt_skipped(self):
