@@ -492,7 +492,7 @@ static void about_call(const struct about_at *at, const struct bytes *args, stru
     out->other = at->other == NONE ? BYTES_EMPTY : args[at->other];
 }
 
-/* The first argument says what is inspected. */
+/* The first argument of inspect, args[0], is a word such as "job": what to inspect. */
 static void about_inspect(const struct bytes *args, struct ops_about *out)
 {
     out->what = args[0];
@@ -802,7 +802,8 @@ int ops_read_refusal(struct ops_reader *r, struct ops_refusal *out)
 
 /* ---- inspect ---- */
 
-/* @what: the first argument, which says what is inspected; it has no name in the schema. */
+/* Begins the arguments of inspect. @what: the first one, such as "job": what to inspect. The schema
+ * has it in the name of the function, so it has no place of its own. */
 static struct args inspect_new(struct effects *fx, const char *what, int n)
 {
     struct args a = args_new(fx, n);
@@ -891,8 +892,7 @@ static void read_data_fields(const struct bytes *values, struct ops_job *out)
         out->error = values[AT_DATA_FIELDS_ERROR_BACK]; /* of the failure on the way back */
 }
 
-/* Whether an answer to inspect has what was asked for. Return: 0 for FOUND, 1 for UNKNOWN,
- * otherwise -EPROTO. */
+/* Reads the code of an answer to inspect. Return: 0 for FOUND, 1 for UNKNOWN, otherwise -EPROTO. */
 static int is_found(const struct ops_reader *r)
 {
     struct bytes code = r->left > 0 ? r->items[0] : BYTES_EMPTY;

@@ -433,7 +433,7 @@ Drover__V1__Payload *ops_payload(struct bytes encoded);
 
 /* The record of a step; job.lua and docs/ARCHITECTURE.md (The store) explain it. */
 struct ops_step_record {
-    char current; /* enum job_state; while in flight: what it was before */
+    char current; /* enum job_state; of a step in flight: its state before the dispatch */
     char asked;   /* enum job_state: by the last dispatch */
     char state;   /* enum step_state */
     uint32_t turn, attempt;
@@ -626,8 +626,8 @@ struct ops_clock {
  * and nothing is changed. */
 void ops_dry_run(struct effects *fx);
 
-/* @skip:         entries at the heads of the indexes `due` and `owed` to pass over; a dry run needs
- *                it because what it has checked stays there. Otherwise 0
+/* @skip:         entries at the heads of the indexes `due` and `owed` to pass over. A dry run
+ * passes over those that earlier calls have checked, because they stay there; otherwise 0
  * @limit:        entries of each index to check
  * @lease_factor: expire treats a lease as over only when this many times its length have passed
  *                since its end; usually 0 */

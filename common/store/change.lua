@@ -26,9 +26,9 @@ function target(word)
   return tonumber(i), how
 end
 
--- What is to be done about the present work of a step before the step becomes other work. UNDO: it
--- may have taken effect, and is undone first. ANEW: it may have taken effect, and is left as it is.
--- nil: nothing is to be done; or, if a reason follows the nil, the step must not be changed.
+-- What the store does with the present work of a step before the step becomes other work. UNDO:
+-- the work may have taken effect, and is undone first. ANEW: the work may have taken effect, and is
+-- left as it is. nil: nothing; or, if a reason follows the nil, the step must not be changed.
 function before_other_work(job, i, rec, how)
   if rec.current ~= STATE.UNKNOWN then
     return nil

@@ -112,8 +112,7 @@ function commands.resume(job)
   return 'DONE'
 end
 
--- Clears what is counted against a step: afterwards it counts neither as parked nor as failed, and
--- has no failures and no expiries.
+-- Sets the failures and expiries of a step to 0. The step counts as parked or failed no longer.
 function reset_step(job, i, rec)
   job.records[i] = rec
   record_of(job, i)

@@ -80,7 +80,7 @@ local function drive_marked(job, i, rec, nonce)
     give_up(job, i, rec, t.on_exhausted, 'DEATHS', silence_ends(job, t, rec))
   else
     if rec.token == NO_EVIDENCE and rec.unstarted >= t.expiries then
-      alert(job, i, 'SILENT', rec.asked) -- the store cannot know what is wrong; a person can
+      alert(job, i, 'SILENT', rec.asked) -- a person must find out what is wrong
     end
     come_to_rest(job, i, rec, nonce)
   end

@@ -26,10 +26,10 @@
 -- the name, so a name costs nothing.
 --
 -- Each part of the library is a file of this folder. In the library it is a block of its own, so
--- what it declares is local to it. The names that it gives to other parts are declared here, below
--- the name of the part. The build joins the parts in this order, and compares them with this list.
--- For a line of the library, such as one that an error of Redis names, library.py finds the part
--- and its line.
+-- its locals are its own. The names that a part gives to other parts are declared here, below the
+-- name of the part. The build joins the parts in this order, and compares them with this list. For
+-- a line of the library, such as one that an error of Redis names, library.py finds the part and
+-- its line.
 --
 -- Keys of a partition (p = KEYS[1]); docs/OPERATIONS.md, "A job's record", has the fields of a job
 -- and of its data:

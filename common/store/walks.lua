@@ -83,8 +83,8 @@ function walk_ahead(job, work)
   return last, texts
 end
 
--- Clears what is counted against a step, so that it begins anew. If no agent can have begun any of
--- its attempts, `unstarted` is kept, because a migration may replace such a step.
+-- Sets the failures and expiries of a step to 0, so that its attempts begin anew. If no agent can
+-- have begun any of them, `unstarted` is kept, because a migration may replace such a step.
 function reset_counts(rec)
   rec.failures, rec.expiries = 0, 0
   if rec.unstarted < rec.attempt then

@@ -774,8 +774,8 @@ RULES = {
         ),
         "a silence that lasts raises no alert": (
             lua("drive"),
-            "      alert(job, i, 'SILENT', rec.asked) -- the",
-            "      -- the",
+            "      alert(job, i, 'SILENT', rec.asked) -- a person",
+            "      -- a person",
             "tests/integration/store/test_functions.py Functions.test_silence_does_not_count",
         ),
         "an alert about silence is not over when the actor is served": (

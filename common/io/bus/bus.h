@@ -134,9 +134,10 @@ void bus_inspect(struct bus *bus, const char *queue, bus_inspect_cb cb, void *ct
 
 /* Sends a message from the publishing connection through the broker to the consuming one; on_pulse
  * runs when it arrives. Never acknowledged, and no part of the prefetch. Nothing is sent while
- * stats.pulse is false: not up, or the broker has refused the queue or the exchange, which was
- * reported (on_refused, or logged) and changes nothing else. What was refused is tried again every
- * pulse_again_ms, so that it mends when rights or exchange are. Return: 0 or -ENOMEM. */
+ * stats.pulse is false: the bus is not up, or the broker has refused the queue or the exchange. The
+ * bus reports a refusal (on_refused, or the log) and otherwise goes on. It declares the queue and
+ * the exchange again every pulse_again_ms, in case a person has mended the rights or the exchange.
+ * Return: 0 or -ENOMEM. */
 int bus_pulse(struct bus *bus);
 
 #define BUS_ACK_MS 10 /* that an ack waits for others, at most */

@@ -160,7 +160,7 @@ void link_take(struct link *link)
     }
     link_drive(link);
     if (link->in_loop)
-        link_send(link); /* what was handed over meanwhile */
+        link_send(link); /* sends what the loop has handed over meanwhile */
 }
 
 void link_drive(struct link *link)
