@@ -2,9 +2,9 @@
 /*
  * Outgoing messages, each followed to its outcome
  *
- * Each kind of message is a struct of its own, with struct outgoing as its first member: replies
- * (replies.c), dead letters (dead_letter.c), Progress of a run (heartbeat.c) and of a suspect
- * (suspect.c).
+ * Each kind of message is a struct with struct outgoing as its first member: replies (replies.c),
+ * dead letters (dead_letter.c), Progress of a run (heartbeat.c). Progress of a suspect (suspect.c)
+ * is a struct outgoing alone.
  */
 #pragma once
 
@@ -24,7 +24,7 @@ typedef void outgoing_fn(struct agent *a, struct outgoing *o);
 struct outgoing_kind {
     outgoing_fn *confirmed;
     outgoing_fn *refused; /* the broker has returned or refused it */
-    outgoing_fn *resend;  /* the broker does not have it, or its pause after a refusal is over */
+    outgoing_fn *resend;  /* not confirmed by not_after, or its pause after a refusal is over */
     void (*free)(struct outgoing *o); /* frees what the kind has added; NULL: nothing */
 };
 
@@ -69,6 +69,7 @@ struct bus_message *outgoing_progress(struct agent *a, const struct outgoing *o,
                                       const struct delivery *about, Drover__V1__Progress *progress,
                                       int64_t not_after);
 
-/* Adds headers for people who look at the broker. Only for a message about one run. */
+/* Adds headers that name the run: for people who look at the broker, and for a scheduler that puts
+ * a poison message away unread (scheduler/poison.c). Only for a message about one run. */
 void outgoing_headers(struct agent *a, struct bus_message *m,
                       const Drover__V1__StepRequest *request);

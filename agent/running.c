@@ -2,8 +2,8 @@
 /*
  * Running: runs with a slot; their tries, and their end
  *
- * Called by agent.c for what handlers report, by on_answers.c, and by suspect.c when the agent
- * drains.
+ * Called by agent.c, which starts waiting runs, passes on what handlers report, and drains; by
+ * on_answers.c; and by suspect.c if a suspect is begun while the agent drains.
  */
 #include "agent/running.h"
 
@@ -103,7 +103,8 @@ static void on_deadline(struct agent *a, struct timer *t)
             a->stats.stopped++;
         stop(a, run);
         break;
-    case RUN_BACKOFF: /* the tick came late; replies_flush() sends the reply, if there is time */
+    case RUN_BACKOFF: /* for three heartbeats no Progress was confirmed: replies with the last
+                         failure, which replies_flush() sends if there is time */
         answer(a, run);
         break;
     case RUN_WAITING: /* unreachable: the timer of a run that waits calls on_no_slot() */
@@ -186,9 +187,10 @@ static int64_t pause(const struct agent *a, const struct run *run,
     return result->retry_after_ms > own ? result->retry_after_ms : own;
 }
 
-/* Return: whether to try again within the lease. Not if the try would be stopped before its end:
- * the failure that is known says more than that. Not after a long pause: that takes a slot from
- * other requests, so the scheduler waits instead. */
+/* Return: whether to try again within the lease. Not if the try, lasting as long as the last one,
+ * would be stopped before its end: the known failure says more. Not if the pause is long, because
+ * the run would keep its slot: the agent reports the failure, and the store lets the step back off.
+ */
 static bool should_try_again(const struct agent *a, const struct run *run,
                              const struct agent_result *result)
 {

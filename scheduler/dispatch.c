@@ -107,7 +107,7 @@ static void on_outcome(struct scheduler *s, struct publish_part *part, enum bus_
     } else if (outcome == BUS_WAITED) {
         report->waited(s, op->item, op->job, part->token);
     } else if (outcome == BUS_UNSENT && !part->is_copy) {
-        s->stats.unstarted++; /* no agent can have it: no expiry to be counted */
+        s->stats.unstarted++; /* no agent has it from this scheduler: no expiry to be counted */
         report->not_delivered(s, op->item, REPORT_UNSENT, op->job, part->token, NULL, NULL);
     }
     if (outcome == BUS_CONFIRMED && part->watched)

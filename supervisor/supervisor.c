@@ -17,7 +17,7 @@
 #include "model/wire.h"
 
 #define EXPIRE_MIN_MS 50         /* between two calls of expire in one partition */
-#define UNCONFIRMED_MAX 1000     /* publishes under way; more would name the same jobs again */
+#define UNCONFIRMED_MAX 1000     /* publishes in progress; with more expire is not called */
 #define COMMAND_EXPIRES_MS 60000 /* by then expire has named the job again */
 #define JOBS_PER_SCAN 100        /* in one call of expire */
 #define SWEEP_PACE_MS 20         /* between two calls of sweep in one round */
@@ -46,7 +46,7 @@ struct partition {
     uint64_t call[CHORES];        /* the id of the call under way, else 0 */
     int64_t called[CHORES];       /* when the last call was made, monotonic ms */
     char sweep[OPS_SWEEP_CURSOR]; /* cursor of the sweep; "": between two rounds */
-    bool sweeps_back;  /* this round derives the bounds from before a step back of the clock */
+    bool sweeps_back;  /* the clock was set back: this sweep lets expire compute all times again */
     bool done[CHORES]; /* once: the chore is finished */
     uint32_t dry_run_position; /* how many due jobs expire has shown */
     struct ops_forgotten seen; /* how many of its jobs need attention */
@@ -273,8 +273,8 @@ static void notify_torn(struct supervisor *s, const char *job)
  * The store read its clock at some moment between call and answer. So its offset to the clock of
  * this process lies between store_now - now and store_now - called. If the least offset now exceeds
  * the most offset before, the store's clock has jumped forward, and leases look older than they
- * are. The next call of expire tells each partition by how much. Where that is too much, leases
- * last a little longer.
+ * are. The next call of expire tells each partition by how much, with JUMP_MS on top. So leases may
+ * last a little longer than was granted.
  */
 static void watch_clock(struct supervisor *s, int64_t store_now, int64_t called)
 {

@@ -84,7 +84,7 @@ struct supervisor_stats {
     uint64_t mended;      /* records and indexes that sweeps have repaired */
     uint64_t torn;        /* corrupt jobs that sweeps have met, each once a round */
     uint64_t forgotten;   /* jobs that were deleted after their retention */
-    uint64_t held;        /* calls of expire that had to wait for drover.replies */
+    uint64_t held;        /* calls of expire that extended leases because of drover.replies */
     uint64_t clock_jumps; /* of the store's clock, forward */
 };
 

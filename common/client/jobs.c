@@ -59,7 +59,8 @@ int jobs_add(struct jobs *jobs)
 
 /* ---- reading ---- */
 
-/* Return: the bytes up to the brace that closes the first one; all if there is none. */
+/* Return: the length of the object at the start of @text, with the brace that closes it; the whole
+ * length if no brace does. */
 static size_t object_length(struct bytes text)
 {
     size_t depth = 0;

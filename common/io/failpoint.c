@@ -47,13 +47,13 @@ static const struct {
     const char *what;
 } MESSAGES[] = {
     {"request", "a request to an agent"},
-    {"reply", "an agent's replies"},
-    {"progress", "an agent's progress"},
+    {"reply", "an agent's replies, or progress that asks for no answer"},
+    {"progress", "an agent's progress that asks for an answer"},
     {"progress_answer", "the answer to progress"},
     {"control", "a command of the supervisor: Recover or Notify"},
     {"receipt", "the Receipt of a Submit"},
     {"answer", "the answer to a command"},
-    {"notice", "the terminal event, to the client's queue"},
+    {"notice", "an event to a client's queue: of the end of a turn, or of a step"},
     {"event", "an event or alert, to drover.events"},
     {"dead", "a dead letter"},
     {"pulse", "the message by which a process proves that it consumes"},

@@ -7,7 +7,7 @@
  * nothing unless the environment has DROVER_FAILPOINTS_ALLOW=1. Then DROVER_FAILPOINTS, or the file
  * that DROVER_FAILPOINTS_FILE names, which may change while the process runs, holds
  *
- *     POINT=TERM[->TERM...]      separated by ; or line ends; # begins a comment
+ *     POINT=TERM[->TERM...]      separated by ; or line ends; one that begins with # is a comment
  *     TERM: [P%][N*]TASK[(ARGUMENT)][@TEXT]
  *
  * The first term that applies is performed: one with N at most N times, one with P in P percent of

@@ -7,8 +7,9 @@
  * definition of its own, with the name and the version of the newer one. A step *differs* if
  * something that a dispatch of it uses, or its dependencies, have changed. A step is *gone* if its
  * number is another step's, or none's, in the result. The store makes sure that no step that
- * differs is in flight, that one which becomes other work and may have taken effect is first
- * undone, and that one which is gone was never sent.
+ * differs is in flight, unless it becomes other work and no agent can have begun it; that one which
+ * becomes other work and may have taken effect is first undone; and that one which is gone is
+ * neither in flight nor ACTIVE nor UNKNOWN.
  *
  * Called by the scheduler, for Migrate and for a Retry that changes its step.
  */

@@ -25,8 +25,8 @@ void trace_effect(const struct effect *e, trace_fn *fn, void *ctx);
 void trace_outcome(enum bus_outcome outcome, trace_fn *fn, void *ctx);
 
 /* A store call: one event for each thing that it is about, such as each report of a record and each
- * job that an expire finds. Periodic calls that find nothing make no event. @answer: NULL if there
- * is none yet. */
+ * job that an expire finds. Of the periodic calls that succeed, only expire makes events.
+ * @answer: NULL if there is none yet. */
 void trace_call(const char *function, const struct bytes *args, int n,
                 const struct store_answer *answer, trace_fn *fn, void *ctx);
 

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The store functions `record` (replies, and requests that came back) and `unsent` (requests that
--- have not been sent).
+-- The store functions `record` (replies, and requests that came back or that the scheduler could
+-- not deliver) and `unsent` (whether requests that wait in the scheduler are still wanted).
 
 local EARLY_RETURN = 1000        -- ms; a request back this long before its wait ends was discarded
 local AT_ONCE = 10               -- ms; for a shorter deferral of the first attempt no timer is set
@@ -30,7 +30,7 @@ end
 -- Whether an agent may have begun a dispatch, by the kind of the report about it:
 --   UNSTARTED    yes: an agent that had the request may have died, and the broker offered it again
 --                for the rest of its wait
---   UNSENT       yes: another scheduler may have sent the request
+--   UNSENT       yes: another scheduler may have sent a copy of the request
 --   UNROUTABLE   no: no queue took the request; yes if a copy was sent (c<step>)
 --   UNSENDABLE   no: the request is too large; yes if a copy was sent
 --   others       yes
@@ -86,8 +86,9 @@ local UNSTARTED = {[REPORT.UNSTARTED] = true, [REPORT.REJECTED] = true, [REPORT.
   [REPORT.UNROUTABLE] = true, [REPORT.REFUSED] = true}
 
 -- Whether a request came back clearly before its wait was over. Then the broker or an agent has
--- discarded it, and would discard it again at once. A deadline may have shortened the wait or the
--- lease of the dispatch, if it is near enough for that; wait_left() allows for it.
+-- discarded it, and would discard it again at once. If the job has a deadline, but one too far away
+-- to have shortened the wait or the lease of the dispatch, both are those of its terms. Otherwise
+-- wait_left() computes the rest of the wait; it allows for a shortened wait and lease.
 local function is_thrown_back(job, i, rec, t)
   local wait = wait_of(t, {unstarted = rec.unstarted - 1})
   if time_left(job, rec.asked)
@@ -103,7 +104,8 @@ end
 local function on_unstarted(job, i, rec, op)
   local t = terms_of(job.def, i, rec.asked)
   rec.unstarted = rec.unstarted + 1
-  -- The event `unstarted` says that the request came back; an agent may have begun it all the same.
+  -- The event `unstarted` says that the request came back, was refused or was not sent; an agent
+  -- may have begun it all the same.
   local begun = dispatch_may_be_begun(job, i, rec, op)
   add_history(job, begun and 'unstarted' or 'unroutable', i, rec.attempt, token_id(i, rec.token))
   if op.kind ~= REPORT.UNSENT then
@@ -111,7 +113,8 @@ local function on_unstarted(job, i, rec, op)
       or op.kind == REPORT.REJECTED and 'REJECTED' or 'UNROUTABLE'
     alert(job, i, why, rec.asked)
   end
-  -- If this was the one dispatch after a silence interval, the next one is that again.
+  -- If the expiries are used up this was the one dispatch after a silence interval. No agent is
+  -- known to have begun it, so the next dispatch takes its place.
   rec.token = rec.expiries >= t.expiries and SILENCE_OVER or '-'
   if begun then
     rec.current = STATE.UNKNOWN
@@ -240,7 +243,7 @@ local function refusal(job, i, rec, op)
     return 'DATA_FULL'
   elseif (op.kind == REPORT.UNSTARTED or op.kind == REPORT.REJECTED)
     and progress_of(job.p, job.id, i, rec.token) then
-    return 'BEGUN' -- the agent has died or lost its connection: LockedUntil decides
+    return 'BEGUN' -- the agent died, lost its connection or rejected it: LockedUntil decides
   end
 end
 
@@ -265,7 +268,9 @@ local function apply(job, i, rec, op)
     on_failure(job, i, rec, op)
   end
   if unserved then
-    alert(job, i, 'SERVED', asked) -- the actor has agents again: the next outage is a new cause
+    -- Not published: the scheduler ends the alert causes of the actor, so that the next outage is a
+    -- new one.
+    alert(job, i, 'SERVED', asked)
   end
 end
 
@@ -297,8 +302,8 @@ local function record_one(p, now, by, op, budget, out)
 end
 
 -- record -> <transition>...
--- Records reports: replies, and requests that came back. The answer has a transition for each of
--- them, in the same order. by: the calling scheduler. Values of a report:
+-- Records reports: replies, and requests that came back or could not be delivered. The answer has a
+-- transition for each of them, in the same order. by: the calling scheduler. Values of a report:
 --   kind       a letter REPORT
 --   fraction   of the jitter, in millionths
 --   effect     PROVEN.NO_EFFECT: it is proven that no run under this key has taken effect, or ever

@@ -27,10 +27,13 @@ async function run ({ idempotencyKey, results, input }, signal) {
   return { contentType, data: Buffer.concat([data, Buffer.from(`, ${ACTOR}`)]) }
 }
 
-function say (message) {
-  const kept = { persistent: true, mandatory: true, contentType: 'application/protobuf' }
+// Publishes a reply, which must not be lost, or a Progress, which is of no use later.
+function say (message, expiration) {
+  const isReply = expiration === undefined
+  const kept = { persistent: isReply, mandatory: isReply, expiration }
   const body = Buffer.from(Replies.encode(message).finish())
-  channel.publish(`drover.reply.${ACTOR}`, 'reply', body, kept)
+  const contentType = 'application/protobuf'
+  channel.publish(`drover.reply.${ACTOR}`, 'reply', body, { ...kept, contentType })
 }
 
 // Returns the reply, or null if the lease has ended: then no reply is sent.
@@ -40,7 +43,7 @@ async function answer (request) {
   // Evidence that this agent has begun: if it crashes, LockedUntil is the end of its lease.
   const begun = setTimeout(() => {
     const elapsedMs = Math.round(performance.now() - received)
-    say({ progress: [{ jobId, step, token, fraction: -1, elapsedMs }] })
+    say({ progress: [{ jobId, step, token, fraction: -1, elapsedMs }] }, lockMs - elapsedMs)
   }, Math.min(lockMs / 4, 2 ** 31 - 1))
   const signal = AbortSignal.timeout(Math.min(lockMs, 2 ** 31 - 1))
   const lease = new Promise(resolve => signal.addEventListener('abort', resolve))

@@ -42,10 +42,14 @@ def work(request, reply):
         reply.error.message = repr(problem)
 
 
-def say(channel, **fields):
-    kept = pika.BasicProperties(delivery_mode=2, content_type="application/protobuf")
+def say(channel, expires_ms=None, **fields):
+    """Publishes a reply, which must not be lost, or a Progress, which is of no use later."""
+    is_reply = expires_ms is None
+    kept = pika.BasicProperties(content_type="application/protobuf",
+                                delivery_mode=2 if is_reply else 1,
+                                expiration=None if is_reply else str(expires_ms))
     body = task_pb2.Replies(**fields).SerializeToString()
-    channel.basic_publish(f"drover.reply.{ACTOR}", "reply", body, kept, mandatory=True)
+    channel.basic_publish(f"drover.reply.{ACTOR}", "reply", body, kept, mandatory=is_reply)
 
 
 def answer(connection, channel, request, received):
@@ -67,7 +71,8 @@ def answer(connection, channel, request, received):
             # Evidence that this agent has begun: if it crashes, LockedUntil ends with its lease.
             elapsed = int((time.monotonic() - received) * 1000)
             about = {"job_id": request.job_id, "step": request.step, "token": request.token}
-            say(channel, progress=[task_pb2.Progress(**about, fraction=-1, elapsed_ms=elapsed)])
+            progress = task_pb2.Progress(**about, fraction=-1, elapsed_ms=elapsed)
+            say(channel, max(request.lock_ms - elapsed, 1), progress=[progress])
     return reply if time.monotonic() < received + lease else None
 
 

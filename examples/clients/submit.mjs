@@ -5,9 +5,9 @@
 //     npm ci --prefix examples
 //     AMQP_URL=amqp://... node examples/clients/submit.mjs JOB INPUT ACTOR...
 //
-// Exits with 0: succeeded; 1: refused; 3: another outcome; 4: cancelled; 6: another job has this
-// id; 7: connection to RabbitMQ lost. It may be run again with the same arguments, and goes on
-// waiting.
+// Exits with 0: succeeded; 1: refused; 2: wrong arguments; 3: another outcome; 4: cancelled or
+// compensated; 6: another job has this id; 7: connection to RabbitMQ lost. It may be run again with
+// the same arguments, and goes on waiting.
 import amqp from 'amqplib'
 
 const EXITS = { OUTCOME_SUCCEEDED: 0, OUTCOME_CANCELLED: 4, OUTCOME_COMPENSATED: 4 }
