@@ -76,9 +76,9 @@ static void forget(struct scheduler *s, struct accepted *accepted)
     free(accepted);
 }
 
-/* While a check asks for accepted jobs none is forgotten. */
-static void forget_old(struct scheduler *s)
+void rollback_forget_old(struct scheduler *s)
 {
+    /* While a check asks for accepted jobs none is forgotten. */
     while (s->rollback.ops_running == 0 && !list_empty(&s->rollback.accepted)) {
         struct accepted *oldest = accepted_of(s->rollback.accepted.next);
 
@@ -100,7 +100,7 @@ void rollback_accepted(struct scheduler *s, const struct op *op)
     memcpy(accepted->job, op->job, len + 1);
     list_append(&s->rollback.accepted, &accepted->link);
     s->rollback.n_accepted++;
-    forget_old(s);
+    rollback_forget_old(s);
 }
 
 void rollback_free(struct scheduler *s)

@@ -35,4 +35,7 @@ void rollback_store_up(struct scheduler *s, const char *run);
 void rollback_observe(struct scheduler *s, const struct op *op, uint64_t count);
 /* Remembers an accepted job: the store has answered CREATED or ALREADY. */
 void rollback_accepted(struct scheduler *s, const struct op *op);
+/* Forgets the jobs that were accepted too long ago to be lost. To be called only when the store has
+ * answered: during an outage none may be forgotten. */
+void rollback_forget_old(struct scheduler *s);
 void rollback_free(struct scheduler *s);

@@ -173,6 +173,7 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
     case SCHEDULER_MEMORY:
         s->store_full =
             event->memory.most > 0 && event->memory.used / s->full_at >= event->memory.most / 100;
+        rollback_forget_old(s);
         break;
     case SCHEDULER_ISOLATED:
         /* The driver has put it into drover.dead. If no alert is raised now (rate limit), the

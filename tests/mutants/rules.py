@@ -3240,6 +3240,12 @@ RULES = {
             "",
             f"{ROLLBACK} test_store_went_back",
         ),
+        "accepted jobs are forgotten only when another job is accepted": (
+            "scheduler/scheduler.c",
+            "        rollback_forget_old(s);\n",
+            "",
+            f"{ROLLBACK} test_deleted_jobs_are_not_lost",
+        ),
         "a job that exists is listed as gone": (
             lua("processes"),
             "    if call('EXISTS', p .. 'job:' .. list[k]) == 0 then\n      lost[",

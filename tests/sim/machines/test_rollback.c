@@ -259,6 +259,40 @@ static void test_old_jobs_are_not_checked(void **state)
     pair_expect(w, "A STORE_LOST , A JOB_LOST j1");
 }
 
+/* The same without another job; but none is forgotten while the store does not answer. */
+static void test_jobs_before_an_outage_are_checked(void **state)
+{
+    struct pair *w = *state;
+
+    pair_submit(w, A, "j0");
+    pair_submit(w, B, "j1");
+    pair_pass(w, MINUTE);
+    pair_step(w, A, (struct scheduler_event){.type = SCHEDULER_MEMORY});
+    lose_calls(w, 0, "second");
+    reconnect(w, A);
+    pair_expect(w, "A STORE_LOST ");
+    reconnect(w, B);
+    pair_expect(w, "B STORE_LOST , B JOB_LOST j1");
+}
+
+/* The store deletes j0 after its retention. A restart of the server does not make that a loss,
+ * although the scheduler has accepted no job since. */
+static void test_deleted_jobs_are_not_lost(void **state)
+{
+    struct pair *w = *state;
+    const char *keys[] = {"DEL", "drover:{p0}:job:j0", "drover:{p1}:job:j0"};
+    CLEANUP(buf_deinit) struct buf text = {0};
+
+    pair_submit(w, A, "j0");
+    pair_served(w, A, "j0");
+    pair_pass(w, MINUTE);
+    pair_step(w, A, (struct scheduler_event){.type = SCHEDULER_MEMORY});
+    simstore_command(w->store, keys, array_size(keys), &text);
+    w->run = "second";
+    reconnect(w, A);
+    pair_expect(w, "");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, pair_setup, pair_teardown)
 
 int main(void)
@@ -275,6 +309,8 @@ int main(void)
         TEST(test_workflows_are_registered_again),
         TEST(test_unknown_notifications_are_ignored),
         TEST(test_old_jobs_are_not_checked),
+        TEST(test_jobs_before_an_outage_are_checked),
+        TEST(test_deleted_jobs_are_not_lost),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
