@@ -38,12 +38,12 @@ bool http_method_has_body(const char *method)
 
 /* Return: the length of the separator of segments at the beginning of @path, 0 if there is none.
  * The server may decode the path before it splits it into segments, so an encoded slash or
- * backslash counts as a separator. */
+ * backslash counts as a separator, in either case of its letters. */
 static size_t separator_len(const char *path)
 {
     if (path[0] == '/')
         return 1;
-    return strncmp(path, "%2F", 3) == 0 || strncmp(path, "%5C", 3) == 0 ? 3 : 0;
+    return strncasecmp(path, "%2F", 3) == 0 || strncasecmp(path, "%5C", 3) == 0 ? 3 : 0;
 }
 
 static bool is_dots(const char *segment, const char *end)
@@ -239,8 +239,8 @@ static bool has_header(char *const *headers, const char *name)
     return false;
 }
 
-/* Skips values of the request that contain characters which could end the header line. In place of
- * such a content type the header says application/octet-stream. */
+/* Skips values of the request that http_text_valid() refuses: they could end the header line. In
+ * place of such a content type, or an empty one, the header says application/octet-stream. */
 static void add_own_headers(struct http_request *out, const Drover__V1__StepRequest *request,
                             const char *content_type)
 {

@@ -60,7 +60,8 @@ bool why_facts_has_no_consumer(const struct why *why, const Drover__V1__StepStat
 
 /* ---- why_reason.c ---- */
 
-/* Append the sentence. Return: the reason code; of a step NULL if it is where the job wants it. */
+/* Append the sentence. Return: the reason code; of a step NULL if it is where the job wants it, or
+ * if the job has ended and the step has not failed for good. */
 const char *why_reason_job(const Drover__V1__JobStatus *job, struct buf *out);
 const char *why_reason_step(const struct why *why, const Drover__V1__StepStatus *step,
                             struct why_step *w);

@@ -76,8 +76,8 @@ static void put_next(struct buf *out, const struct why *why, const Drover__V1__S
 static void put_unstarted(struct buf *out, const Drover__V1__StepStatus *step)
 {
     if (step->unstarted > 0)
-        buf_printf(out, ", %" PRIu32 " request%s not taken", step->unstarted,
-                   step->unstarted == 1 ? " was" : "s were");
+        buf_printf(out, ", no agent is known to have begun the last %" PRIu32 " request%s",
+                   step->unstarted, step->unstarted == 1 ? "" : "s");
 }
 
 /* Appends @state, after "its undo " and @verb if it is about the undo of the step. */
@@ -87,7 +87,13 @@ static void put_subject(struct buf *out, const Drover__V1__StepStatus *step, con
     buf_printf(out, "%s%s%s", step->undo ? "its undo " : "", step->undo ? verb : "", state);
 }
 
-static void put_overdue(struct buf *out, const struct why *why)
+static void put_no_supervisor(struct buf *out)
+{
+    buf_puts(out, "; no supervisor has checked since: is one running?");
+}
+
+/* Appends why a lease that is over has not ended the dispatch. */
+static void put_lease_overdue(struct buf *out, const struct why *why)
 {
     if (why->args->from_store)
         buf_puts(out, "; no supervisor has checked since, or `drover.replies` has no consumer");
@@ -97,7 +103,7 @@ static void put_overdue(struct buf *out, const struct why *why)
         buf_printf(out, "; expiry waits for the %" PRIu32 " messages in `drover.replies`",
                    why->replies.messages);
     else
-        buf_puts(out, "; no supervisor has checked since: is one running?");
+        put_no_supervisor(out);
 }
 
 /* Appends a command that the user can give, for a job and perhaps one of its steps. */
@@ -138,7 +144,7 @@ static const char *say_leased(const struct why *why, const Drover__V1__StepStatu
         put_subject(&w->sentence, step, "is ", "leased until ");
     put_time(&w->sentence, step->until, why->job->now);
     if (overdue)
-        put_overdue(&w->sentence, why);
+        put_lease_overdue(&w->sentence, why);
     else if (queue && queue->messages > 0 && !step->begun)
         buf_printf(&w->sentence,
                    ", or one of the %" PRIu32 " requests that wait in `drover.task.%s`",
@@ -171,8 +177,8 @@ static const char *say_backoff(const struct why *why, const Drover__V1__StepStat
     put_unstarted(&w->sentence, step);
     put_next(&w->sentence, why, step);
     put_last_error(&w->sentence, step);
-    if (overdue)
-        put_overdue(&w->sentence, why);
+    if (overdue) /* unlike leases, timers do not depend on drover.replies */
+        put_no_supervisor(&w->sentence);
     return overdue ? "OVERDUE" : "BACKOFF";
 }
 

@@ -67,7 +67,7 @@
 --                          watch_clock()
 --   p supervisors   hash   supervisors that are alive, leading or not -> "<until> <lease>"
 --   p users         hash   user -> bytes that its jobs take, if jobs have owners: see cost_of()
---   p mark          hash   count: the watermark, which counts accepted jobs and ended turns; id,
+--   p mark          hash   count: the watermark, which counts created jobs and ended turns; id,
 --                          run and began: see `mark`. A lower count than one that a scheduler
 --                          remembers shows that the store went back
 

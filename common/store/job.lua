@@ -89,7 +89,7 @@ local DEFAULTS = {__index = {
   deadline_turn = false,
   scan = false, scan_changed = false, had_cursor = false,
   settled = 0,     -- seq of the end of a turn that this call records; 0: none
-  watermark = 0,   -- that of the partition, if this call accepts a job or ends a turn
+  watermark = 0,   -- that of the partition, if this call creates a job or ends a turn
   next_try = 0,    -- when a job that was taken back goes forward again; 0: it does not
   parked = 0,      -- steps that count as parked, see add_parked()
   -- why the job needs a person: "kind since step actor class", see update_attention()

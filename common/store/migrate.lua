@@ -2,9 +2,9 @@
 --
 -- The command `migrate`: a job gets a newer version of its workflow.
 
--- Whether an agent may have begun a step under its present definition: the step was dispatched, and
--- not all requests came back. If all earlier requests came back, the one in flight counts as not
--- begun as long as there is no evidence.
+-- Whether a step counts as begun under its present definition: it was dispatched, and not all
+-- requests came back. A first request in flight counts as begun; a later one, if all before it came
+-- back, only with evidence. An agent may have had a request that came back: see replace_step().
 local function step_was_begun(job, i, rec)
   local in_flight = rec.state == STEP.IN_FLIGHT and rec.attempt > 1
   local progress, was_taken = progress_of(job.p, job.id, i, rec.token)
@@ -35,10 +35,10 @@ local function before_migration(job, i, rec, how, is_gone)
   return before_other_work(job, i, rec, how)
 end
 
--- Replaces a step by that of the newer version. If the step is in flight or its state is unknown,
--- an agent may have had a request although all came back: then the step is undone first, as the
--- newer version says, with the turn number between the old one and the new one. Attempts are
--- numbered from 1 again, under other keys.
+-- Replaces a step by that of the newer version. If the step is in flight or UNKNOWN, an agent may
+-- have had a request that came back, or has the present one. Then, unless `before` is ANEW, the
+-- step is undone first, as the newer version says, with the turn number between the old one and the
+-- new one. Attempts are numbered from 1 again, under other keys.
 local function replace_step(job, i, rec, before)
   if rec then
     local maybe = in_flight_or_unknown(rec) and before ~= 'ANEW'
@@ -98,7 +98,7 @@ end
 
 -- Gives the job a newer version of its workflow, with n steps. The arguments after `gone` are the
 -- steps that differ from those of the job, see target(). The first `gone` of them are not in the
--- newer version; none of these may be in flight, or have taken effect.
+-- newer version; each of these must be neither in flight, nor ACTIVE, nor UNKNOWN.
 function commands.migrate(job, command, definition, n, name, gone, ...)
   if finished(job) or job.ending ~= '' or job.desired == STATE.DISABLED then
     return 'WRONG_STATE', finished(job) and job.outcome or job.ending ~= '' and 'ENDING' or 'BACK'

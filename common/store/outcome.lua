@@ -3,7 +3,7 @@
 -- The failures that decide a job's direction or its end, notifications and alerts about the job,
 -- and the end of a turn.
 
--- Increases the watermark of the partition, for an accepted job or an ended turn, before a client
+-- Increases the watermark of the partition, for a created job or an ended turn, before a client
 -- learns of that job or end.
 function move_watermark(job)
   job.watermark = call('HINCRBY', job.p .. 'mark', 'count', 1)
@@ -113,8 +113,8 @@ function deciding.reset(job, all)
   set_decisions(job, not all and job.desired == STATE.DISABLED and forward or '', '')
 end
 
--- Adds an alert to the answer. i: the step, or NO_STEP. asked: what the dispatch concerned asked
--- for, ACTIVE if left out.
+-- Adds an alert to the answer. i: the step, or NO_STEP. asked: what the dispatch that the alert is
+-- about has asked for; ACTIVE if left out.
 function alert(job, i, reason, asked)
   job.alerts[#job.alerts + 1]
     = {i = i, reason = reason, asked = asked or STATE.ACTIVE, seq = job.seq}

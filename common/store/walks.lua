@@ -5,15 +5,17 @@
 -- offset is counted already, and the edge is 1 plus the index of its next neighbour to visit. from
 -- is a number or a letter WALK:
 --   <number>  that step is where the job wants it: each step after it has one less to wait for
---   ROOTS     the job begins: dispatches the roots, which are the steps after step WALK.ROOTS
+--   ROOTS     the job begins: dispatches the roots, which are the dependents of an artificial step;
+--             its number is the letter WALK.ROOTS, see definitions.lua
 --   TURN      the job has turned, or was migrated: counts every step, and dispatches each that
 --             waits for nothing
---   RESUME    the job was on hold: dispatches each step that waits for nothing
+--   RESUME    the job was on hold, was to end, or a change was carried out or dropped: dispatches
+--             each step that waits for nothing, or parks it if its attempts are used up
 --   RETRY     Retry of all steps: does the same, and restarts parked and failed steps
 --   ENDING    the job is to end: cancels every timer
 
--- Visits steps after `from`, which is where the job wants it: those in one piece of their list, as
--- far as the budget goes. Return: the offset at which to go on.
+-- Step `from` is where the job wants it. Visits the steps after it that stand in one chunk of their
+-- list (CHUNK), as far as the budget goes. Return: the offset at which to go on.
 local function work_on_step(job, from, offset, nonce)
   local piece, first = next_at(job, from, offset)
   local count = min(#piece - (offset - first), job.budget.left)
@@ -24,9 +26,9 @@ local function work_on_step(job, from, offset, nonce)
   prefetch(job.def, list)
   for k = 1, count do
     local i = list[k]
-    -- In the first turn of a job only this piece can have touched a step with at most one
-    -- dependency, so its record need not be read. Exception: roots that an earlier call has left; a
-    -- person's command may have touched them.
+    -- In the first turn of a job only this piece of the cursor can have touched a step with at most
+    -- one dependency, so its record need not be read. Exception: roots that an earlier call has
+    -- left; a person's command may have touched them.
     if not job.records[i] and not (job.turn == 1 and step_of(job.def, i).n_after <= 1
       and (from ~= WALK.ROOTS or offset == 0)) then
       fields = fields or {}
@@ -92,9 +94,9 @@ function reset_counts(rec)
   end
 end
 
--- Whether a step that waits for no other step was dispatched, and is not where the job wants it. If
--- it is at rest, WALK.ENDING has cancelled its timer, or its last request came back while nothing
--- could be sent.
+-- Whether a step waits for no other step, was dispatched, and is not where the job wants it. Such a
+-- step is at rest if WALK.ENDING has cancelled its timer, or if its last dispatch ended while
+-- nothing could be sent: during a hold, after the deadline, or while a change waits.
 function has_tried(job, rec)
   return rec.since == job.epoch and rec.waiting == 0 and rec.current ~= job.desired
     and rec.attempt > 0
@@ -125,9 +127,9 @@ function retry_ahead(job, i)
   return false
 end
 
--- Visits a step in WALK.TURN: dispatches it if it waits for nothing. If its attempts were used up
--- it begins anew, because the job has turned. Return: whether it is where the job wants it, so that
--- it is to be counted.
+-- Visits a step in WALK.TURN: dispatches it if it waits for nothing. If the attempts of its work
+-- were used up it begins anew, after a turn and after a Migrate. Return: whether it is where the
+-- job wants it, so that it is to be counted.
 local function turn_step(job, i, rec, nonce)
   if rec.state ~= STEP.AT_REST then
     return false
@@ -190,7 +192,7 @@ local function walk_waiting(job, work, nonce)
       and is_same_work(job, rec, next_asked(job, rec)) then
       reason, till = why_used_up(job, i, rec)
     end
-    if reason then -- its timer was cancelled by WALK.ENDING
+    if reason then -- WALK.ENDING cancelled its timer, or its request came back during a hold
       park(job, i, rec, reason, till)
     elseif rec.state == STEP.AT_REST and rec.current ~= job.desired and rec.waiting == 0 then
       begin(job, i, rec, nonce)
@@ -214,7 +216,8 @@ local function cancel_timers(job, work)
   return walked(job, work, last)
 end
 
--- Does the work of the cursor, as far as the budget goes and requests may be sent.
+-- Does the work of the cursor, as far as the budget and has_cursor_work() allow. While nothing may
+-- be sent, pieces that count steps or cancel timers go on.
 local function work_off(job, nonce)
   while job.budget.left > 0 and has_cursor_work(job) do
     local work, done = job.cursor[1], nil

@@ -728,8 +728,8 @@ RULES = {
         ),
         "a step that has used up its tries is sent again when its job goes on": (
             lua("walks"),
-            "    if reason then -- its timer",
-            "    if false then -- its timer",
+            "    if reason then -- WALK.ENDING",
+            "    if false then -- WALK.ENDING",
             FUNCTIONS_TEST + "test_step_with_its_expiries_used_up_is_not_sent_again",
         ),
         "a step that became due during a hold is not named again": (

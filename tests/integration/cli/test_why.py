@@ -52,21 +52,21 @@ class Why(cluster.TestCase):
         self.requests.remove(found)
         return found
 
-    def why(self, job):
+    def why(self, job, *more):
         """Returns (code, sentence) of the job, and of each step that does not move."""
-        done = self.c.drover("why", job, "-o", "json")
+        done = self.c.drover("why", job, "-o", "json", *more)
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         answer = json.loads(done.stdout)
         self.assertEqual(job, answer["jobId"])
         return (answer["code"], answer["why"]), {
             s["step"]: (s["code"], s["why"]) for s in answer["steps"]}
 
-    def until_why(self, job, step, code):
+    def until_why(self, job, step, code, *more):
         """Waits until a step has this code, and returns its sentence."""
         seen = {}
 
         def reached():
-            seen.update(self.why(job)[1])
+            seen.update(self.why(job, *more)[1])
             return seen.get(step, [""])[0] == code
 
         self.c.client.until(reached, f"{step} of {job} to be {code}")
@@ -126,8 +126,8 @@ class Why(cluster.TestCase):
         sentence = self.why("job")[1]["a"][1]
         self.assertRegex(
             sentence,
-            rf"^no agent on `drover.task.nobody` since {CLOCK}, \d+ requests? "
-            "(was|were) not taken$",
+            rf"^no agent on `drover.task.nobody` since {CLOCK}, no agent is known to have begun "
+            r"the last \d+ requests?$",
         )
         since = sentence.split(" since ")[1][:8]
         hours, minutes, seconds = map(int, since.split(":"))
@@ -341,6 +341,19 @@ class Why(cluster.TestCase):
             self.until_why("job", "a", "OVERDUE"),
             rf"^its lease ended {CLOCK}; no supervisor has checked since: is one running\?$",
         )
+
+    def test_overdue_backoff(self):
+        """A step backs off and nothing tries it again: that is never because of the replies."""
+        self.start(supervisors=0)
+        soon = wire.Policy(initial_interval_ms=100)
+        self.submit("job", [wire.step("a", "hand", retry=soon)])
+        self.c.client.reply(self.request("a"), error=error("busy"))
+        for more in ([], ["--from-store"]):
+            self.assertRegex(
+                self.until_why("job", "a", "OVERDUE", *more),
+                r"^backing off after 1 of 10 failures, next .*, last error BROKEN: busy, at agent "
+                r"test; no supervisor has checked since: is one running\?$",
+            )
 
     def test_no_scheduler(self):
         """If no scheduler can answer, the command says so, and what waits."""

@@ -311,6 +311,8 @@ static void test_refused(void **state)
         {HTTP_ACTION("url = \"http://a{b/x\";"), "agent.actors[0].actions[0].url", "is no URL: "},
         {HTTP_ACTION("url = \"http://h/../x\";"), "agent.actors[0].actions[0].url",
          "must have no segment \".\" or \"..\""},
+        {HTTP_ACTION("url = \"http://h/a%2f..%5cx\";"), "agent.actors[0].actions[0].url",
+         "must have no segment \".\" or \"..\""},
         {HTTP_ACTION("url = \"http://h/${input.}\";"), "agent.actors[0].actions[0].url",
          "${input.} must be job, step"},
         {HTTP_ACTION("url = \"http://h/${job\";"), "agent.actors[0].actions[0].url",
