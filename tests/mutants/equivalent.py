@@ -6,6 +6,9 @@ So the name stays if the function moves to another file.
 """
 
 EQUIVALENT = {
+    ("lease_length", "return t.heartbeat > 0 and min(3 * t.heartbeat, t.lock) or t.lock",
+     "return t.heartbeat > 1 and min(3 * t.heartbeat, t.lock) or t.lock"): """
+        A step has no heartbeats (0), or an interval of at least 100 ms.""",
     ("real_read", "return 0;", "return 1;"): """
         A positive result counts only for an element of a repeated field, or a member of a oneof. No
         field of these kinds is a double.""",
