@@ -6,8 +6,9 @@
  * replies is one item with three operations. The item is acknowledged when its last operation is
  * done. Work that no delivery asks for has an item too, without a handle.
  *
- * All functions of this header, and of the others in scheduler/, run inside scheduler_step(). All
- * times are monotonic ms, but those that are named otherwise. Out of memory aborts the process.
+ * All functions of this header, and of the others of the machine, run inside scheduler_step(),
+ * except those that create, register or free. All times are monotonic ms, but those that are named
+ * otherwise. Out of memory aborts the process.
  */
 #pragma once
 
@@ -31,7 +32,7 @@ struct item_kind {
 
 /* How the bytes of a large message count in the intake. */
 enum item_large {
-    ITEM_SMALL,
+    ITEM_NOT_LARGE, /* up to INTAKE_LARGE_BYTES */
     ITEM_UNREAD,
     ITEM_READ,
 };
@@ -72,8 +73,9 @@ struct item *item_internal(struct scheduler *s);
 /* Releases one reference to the item. When the last is released the delivery is acknowledged. */
 void item_unref(struct scheduler *s, struct item *item);
 
-/* Gives a delivery back to the broker, for any scheduler, if a connection is lost and nothing of
- * it was begun. If that connection had delivered it the broker has it back already. */
+/* Gives a delivery back to the broker, which may deliver it to any scheduler. To be called when one
+ * of the two connections is lost and nothing that the delivery asks for was begun. Has no effect if
+ * it came by the lost connection: then the broker has it already. */
 void item_give_back(struct scheduler *s, struct item *item);
 
 /* Frees an item without acknowledging it: the scheduler is about to be freed. */

@@ -4,14 +4,15 @@
  *
  * A message that the broker delivers again may have killed the process that had it first: it is a
  * suspect. Before a scheduler reads a suspect, the store records, under the digest of its body,
- * that this incarnation begins it. Once the message is handled the store deletes that. An
- * incarnation that stays recorded is taken for dead. The third one to begin a message puts it into
- * drover.dead instead (POISON); not within 200 ms of when another one has begun it, as the broker
- * may have delivered two copies of the message, and that process may be alive.
+ * that this incarnation begins it. If the message is handled within 100 ms of being read the store
+ * deletes the whole record, later only this incarnation. One that stays recorded is taken for dead.
+ * The third one to begin a message puts it into drover.dead instead (POISON); not within 200 ms of
+ * when another one has begun it, as the broker may have delivered two copies of the message, and
+ * that process may be alive.
  *
  * Suspects are read one at a time. Those that wait are not recorded. A scheduler withdraws its
- * record when it loses the broker, because the broker gives the message to another scheduler while
- * this one is alive, and 100 ms after it has read the message.
+ * record 100 ms after it has read the message, and when it loses a connection to the broker: then
+ * the broker may give the message to another scheduler while this one is alive.
  *
  * Called by on_delivery.c and scheduler.c.
  */
@@ -73,8 +74,8 @@ static void ask(struct scheduler *s, struct op *op)
 {
     if (s->suspects.present == op->item) {
         suspect_call(s, op);
-    } else { /* the broker has it again */
-        op->item->handle = 0;
+    } else {
+        item_give_back(s, op->item);
         op_unref(s, op);
     }
 }
@@ -84,8 +85,8 @@ static void on_begun(struct scheduler *s, struct op *op, struct ops_reader *r)
     struct item *item = op->item;
     uint32_t incarnations = ops_read_suspect(r);
 
-    if (s->suspects.present != item) { /* the broker has it again */
-        item->handle = 0;
+    if (s->suspects.present != item) {
+        item_give_back(s, item);
         return;
     }
     if (incarnations == 0) {

@@ -3240,6 +3240,12 @@ RULES = {
             "",
             f"{ROLLBACK} test_store_went_back",
         ),
+        "a suspect whose connection is there is not given back": (
+            "scheduler/poison.c",
+            "    } else {\n        item_give_back(s, op->item);\n",
+            "    } else {\n        op->item->handle = 0;\n",
+            f"{INTAKE} test_suspect_is_given_back",
+        ),
         "accepted jobs are forgotten only when another job is accepted": (
             "scheduler/scheduler.c",
             "        rollback_forget_old(s);\n",

@@ -782,6 +782,22 @@ static void test_lost_jobs_of_others(void **state)
     alone_expect(w, "alert STORE_LOST");
 }
 
+/* The connection for publishes is lost while the store has not yet said whether a suspect may be
+ * read: it is given back to the broker, because the connection that has delivered it is there. */
+static void test_suspect_is_given_back(void **state)
+{
+    struct alone *w = *state;
+
+    w->instead = (struct alone_answer){"suspect", STORE_UNKNOWN, ""};
+    w->times = 1;
+    alone_deliver(w, (struct bus_delivery){.source = SCHEDULER_SUBMIT,
+                                           .redelivered = true,
+                                           .body = bytes_str(SUBMIT("j"))});
+    alone_step(w, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN});
+    alone_pass(w, ROUND);
+    alone_expect(w, "given back");
+}
+
 static void test_rollback_check_cut(void **state)
 {
     struct alone *w = *state;
@@ -872,6 +888,7 @@ int main(void)
         TEST(test_unconfirmed_bytes),
         TEST(test_migrated_while_a_request_waits),
         TEST(test_lost_jobs_of_others),
+        TEST(test_suspect_is_given_back),
         TEST(test_rollback_check_cut),
         TEST(test_answers_cut),
     };
