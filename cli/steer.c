@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/bulk.h"
 #include "cli/cli.h"
 #include "cli/command_run.h"
@@ -15,14 +16,40 @@
 #include "client/payload.h"
 #include "io/config/workflow_file.h"
 
-/* Queries the job and gives the command. @answer: to the command; to the query if there is no such
- * job. Return: as session_ask(). */
+/* Return: when the query before a Kill is given up, so that half of the time is left for the Kill.
+ */
+static int64_t before_kill(int64_t deadline)
+{
+    int64_t now = clock_monotonic_ms();
+
+    return deadline == SESSION_FOREVER ? now + CONNECT_ANSWER_MS : now + (deadline - now) / 2;
+}
+
+/* Gives the command to a job that no query can read. */
+static int ask_unread(struct session *s, const struct steering *steering, int64_t deadline,
+                      struct wire_message *answer)
+{
+    Drover__V1__JobStatus unread = DROVER__V1__JOB_STATUS__INIT;
+
+    unread.job_id = steering->args->operands[0];
+    return steering_ask(s, steering, &unread, deadline, answer);
+}
+
+/*
+ * Queries the job and gives the command. A corrupt job cannot be read, or seems not to be there;
+ * only Kill can end it, so Kill is given all the same. @answer: to the command; to the query if
+ * there is no such job. Return: as session_ask().
+ */
 static int query_and_ask(struct session *s, const struct steering *steering, int64_t deadline,
                          struct wire_message *answer)
 {
     CLEANUP(wire_free) struct wire_message seen = {0};
-    int r = control_query(s, steering->args->operands[0], deadline, &seen);
+    bool kills = steering->message.command_case == DROVER__V1__CONTROL__COMMAND_KILL;
+    int r = control_query(s, steering->args->operands[0], kills ? before_kill(deadline) : deadline,
+                          &seen);
 
+    if (kills && (r == SESSION_E_TIMEOUT || (r == 0 && !seen.answer->status)))
+        return ask_unread(s, steering, deadline, answer);
     if (r)
         return r;
     if (seen.answer->status)

@@ -3,10 +3,10 @@
  * Access: what a user of the broker may ask of a scheduler
  *
  * The message property user_id names the sender: the broker compares it with the login. If identity
- * is required, a scheduler refuses a message without it. A job then belongs to the user who
- * submitted it; for all other users but operators it does not exist.
+ * is required, a scheduler refuses a Submit or a Control without it. A job then belongs to the user
+ * who submitted it; for all other users but operators it does not exist.
  *
- * The machine calls this: scheduler.c before it handles a message, and the files that need the
+ * The machine calls this: on_delivery.c before it handles a message, and the files that need the
  * owner of a job or the limits of a user. access_config.c fills struct access.
  */
 #pragma once

@@ -29,8 +29,8 @@
 #define ALERT_TORN "TORN"
 #define ALERT_DEAD_LETTER "DEAD_LETTER"
 
-/* ms between two alerts of this process about messages that others send it, and between two
- * inspections of drover.dead; also the default alert interval. */
+/* ms between two alerts ISOLATED of this process, and between two inspections of drover.dead; also
+ * the default alert interval. */
 #define ALERT_AGAIN_MS 60000
 
 /* What an alert says: about a job or a step of it, an actor, the store, or a dead letter. */
@@ -57,7 +57,7 @@ struct alert_op {
 struct alerts {
     struct alert_asked *asked;  /* causes that the store was asked about: alert_cause.c */
     struct alert_group *groups; /* the one whose interval ends first is first */
-    int64_t interval_ms;        /* in which alerts of one cause are published once, and counted */
+    int64_t interval_ms;        /* see scheduler_config.alert_interval_ms */
     int64_t isolated_at;        /* time of the last alert ISOLATED; 0: never */
 };
 

@@ -129,9 +129,9 @@ void alert_cause_corrupt(struct scheduler *s, struct item *item, const char *job
 
 /* ---- causes about an actor ---- */
 
-/* Tells the store about a cause, or asks whether it is news: an operation of its own, because the
- * alert may be published more than once. The partition follows from the actor, so that each cause
- * is in one of them. */
+/* Tells the store about a cause, or asks whether it is news: an operation of its own, because a
+ * transition may have several alerts. The partition follows from the actor, so that each cause is
+ * in one of them. */
 static void cause_report(struct scheduler *s, const struct op *from, const struct alert *alert,
                          struct workflow *w, enum ops_cause what)
 {

@@ -24,7 +24,7 @@ struct alert_group {
     uint64_t more; /* their number; the last one is kept: */
     char *about;   /* see struct scheduler_alert */
     struct buf event;
-    bool publishes; /* it is about no job, so the event is published as well */
+    bool publishes; /* it is about a dead letter, so the event is published as well */
     char cause[];
 };
 

@@ -9,15 +9,16 @@
  * 4 KiB of it. Each store call for a Control costs one, one more for each hundred items of its
  * answer, and one for each 4 KiB of it. The user has another bucket for definitions, which the
  * store keeps for an hour (UNUSED_DEFINITION in forget.lua) whether or not a job uses them: one
- * unit for each KiB that is stored.
+ * unit for each KiB of its size in memory (workflow.memory).
  *
  * The agents of an actor have one bucket for replies. A reply costs one unit, which is given back
  * if a step has waited for it. So honest agents spend units only for replies that come too late, in
  * bursts after an outage. A message that is invalid as a whole costs ten units, and one more for
  * each 4 KiB. The agents have another bucket of the same size for Progress, of which any number can
- * be sent for one step. If that one is empty each Progress costs the first one a tenth of a unit.
+ * be sent for one step. If that one is empty, each ten Progress of a message, or fewer, cost the
+ * first one a unit.
  *
- * Called by the files that read messages, op.c, and those that answer a question.
+ * Called by the files that read messages, record.c, op.c, and those that answer a Control.
  */
 #include "scheduler/allowance.h"
 

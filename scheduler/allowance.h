@@ -22,16 +22,17 @@ struct allowances {
     int64_t bad_replies;       /* units per second of an actor's agents; 0: no limit */
 };
 
-/* Whether a user may ask for something now. @user: "" is one of them. */
+/* Whether a user may ask for something now. @user: "" stands for all whom the broker does not
+ * name. */
 bool allowance_admits(struct scheduler *s, const char *user);
 /* The same for a redelivered message, which may have been carried out: the user may overdraw the
- * bucket by as much as it holds. */
+ * bucket by as much as a full one holds. */
 bool allowance_admits_again(struct scheduler *s, const char *user);
 /* The user has taken this number of @units; or gives some back that were taken in advance. */
 void allowance_spend(struct scheduler *s, const char *user, size_t units);
 void allowance_give_back(struct scheduler *s, const char *user, size_t units);
-/* Takes a definition of so many @bytes of the store from the user's allowance. Return: false if
- * the user may not add it now; then nothing is taken. */
+/* Takes a definition of so many @bytes (workflow.memory) from the user's allowance. Return: false
+ * if the user may not add it now; then nothing is taken. */
 bool allowance_takes_definition(struct scheduler *s, const char *user, size_t bytes);
 /* Takes this number of @replies from the allowance of an actor's agents. Return: false if they
  * are not to be read; then nothing is taken. */
@@ -41,7 +42,7 @@ void allowance_return_reply(struct scheduler *s, const char *actor);
 /* Takes one Progress from the allowance of an actor's agents. Return: false if it is not to be
  * read. */
 bool allowance_takes_progress(struct scheduler *s, const char *actor);
-/* Takes a tenth of a unit for each of @n Progress that were not read. */
+/* Takes a unit for each ten, or fewer, of @n Progress of one message that were not read. */
 void allowance_extra_progress(struct scheduler *s, const char *actor, size_t n);
 /* Whether to raise an alert that the agents send too much: at most one a minute. Notes the time. */
 bool allowance_alert_due(struct scheduler *s, const char *actor);

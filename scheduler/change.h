@@ -6,9 +6,10 @@
 
 #include "scheduler/steer.h"
 
-/* Puts the definition that a Migrate asks for into the operation, with the steps numbered as in
- * that of its digest, which must be cached, and the steps that differ into @o->steps and
- * @o->differences. Stores it, then calls @then. Or answers why that is not possible. */
+/* Makes the definition that a Migrate asks for: its steps get the numbers that they have in the
+ * definition of the job, which the operation's digest names. Puts it into the operation, and the
+ * steps that differ into @o->steps and @o->differences. Stores it, then calls @then. Or answers why
+ * that is not possible. */
 void change_migrate(struct scheduler *s, struct steer_op *o, op_fn *then);
 
 /* The same for a Retry that changes the first of @o->steps. @from: the definition of the job. */

@@ -3,7 +3,8 @@
  * Dead letters: messages that are given up, in the queue drover.dead, and the alerts about them
  *
  * A dead letter is all that is left of a message, so it is published again until the broker
- * confirms it. Called by the files that read messages; watch.c inspects the queue.
+ * confirms it. Called by the on_*.c files, poison.c, record.c, notification.c
+ * and op.c; watch.c inspects the queue.
  */
 #include "scheduler/dead_letter.h"
 

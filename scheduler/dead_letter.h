@@ -19,8 +19,8 @@ struct dead_letters {
  * raises an alert. */
 void dead_letter_send(struct scheduler *s, struct item *item, const char *reason);
 
-/* The same without the alert, if another alert is about the cause and is raised once for it. The
- * next inspection of drover.dead reports further dead letters. */
+/* The same without the alert, if another alert is about the cause. A later inspection of
+ * drover.dead reports these messages. */
 void dead_letter_send_quietly(struct scheduler *s, struct item *item, const char *reason);
 
 /* Raises the alert about a dead letter. @job: "" if it is about none. */
@@ -28,6 +28,6 @@ void dead_letter_alert(struct scheduler *s, const char *job, const char *reason)
 
 /* The time of the next inspection of drover.dead; INT64_MAX: there is no connection yet. */
 int64_t dead_letter_inspect_at(const struct scheduler *s);
-/* drover.dead was inspected: one scheduler raises an alert about messages that no scheduler has
- * put there. */
+/* drover.dead was inspected: one scheduler raises an alert about messages there about which no
+ * scheduler has raised one. */
 void dead_letter_inspected(struct scheduler *s, uint64_t messages);

@@ -36,7 +36,7 @@ int definition_of(struct scheduler *s, const Drover__V1__Workflow *m, struct wor
     const char *field = "definition";
 
     if (wire_encode(&m->base, false, &encoded))
-        return workflow_new(out, m, field, problem); /* unreachable: a Submit is larger */
+        return workflow_new(out, m, field, problem); /* unreachable: the Submit was not too large */
     id_digest(buf_bytes(&encoded), digest);
     known = definition_find(s, digest);
     if (!known)

@@ -18,11 +18,11 @@
 
 enum dispatch_how {
     DISPATCH_ALONE,
-    /* Sent before, alone: a failure of this copy is not recorded, because the earlier copy may be
-     * in a queue. */
+    /* It may have been sent before. This copy is sent alone; its failure is not recorded, because
+     * the earlier one may be in a queue. */
     DISPATCH_AGAIN,
     DISPATCH_FIRST,   /* a first attempt, which may be sent in a batch */
-    DISPATCH_WATCHED, /* follows one without evidence, or an expiry; alone */
+    DISPATCH_WATCHED, /* follows one without evidence, or an expiry: sent alone, and watched */
 };
 
 struct dispatch_terms {

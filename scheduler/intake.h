@@ -7,12 +7,10 @@
 #include "scheduler/op.h"
 #include "scheduler/scheduler.h"
 
-/* Bytes that are read at a time, of the messages of each queue that are not small; and bytes of
- * large messages that wait to be read, of all queues. */
-#define INTAKE_SMALL_BYTES (2 * WIRE_KIB)
-#define INTAKE_LARGE_BYTES (64 * WIRE_KIB)
-#define INTAKE_READ_BYTES (4 * WIRE_MIB)
-#define INTAKE_UNREAD_BYTES (32 * WIRE_MIB)
+#define INTAKE_SMALL_BYTES (2 * WIRE_KIB)   /* up to this a message is small, and never waits */
+#define INTAKE_LARGE_BYTES (64 * WIRE_KIB)  /* beyond this it is large */
+#define INTAKE_READ_BYTES (4 * WIRE_MIB)    /* read at a time, of each queue, without small ones */
+#define INTAKE_UNREAD_BYTES (32 * WIRE_MIB) /* of large messages that wait, of all queues */
 
 /* The messages of one queue that are not small. */
 struct intake_queue {
@@ -42,10 +40,10 @@ void intake_read(struct scheduler *s, struct item *item, const struct bus_delive
 void intake_done(struct scheduler *s, const struct item *item);
 /* Reads messages that wait, as far as there is capacity. */
 void intake_go_on(struct scheduler *s);
-/* The connection to the broker is lost: gives back the messages that wait. */
+/* A connection to the broker is lost: gives back the messages that wait. */
 void intake_lost(struct scheduler *s);
 void intake_free(struct scheduler *s);
 
-/* A copy of a delivery, which outlives its callback; its body remains the item's. The caller
+/* A copy of a delivery, valid after the present event; its body remains the item's. The caller
  * frees it by one free(). */
 struct bus_delivery *intake_copy(const struct bus_delivery *d, struct bytes body);

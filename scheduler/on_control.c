@@ -2,8 +2,9 @@
 /*
  * ON Control: finds out what it asks for, and answers a Query or drives a job
  *
- * Query and History ask about one job, ListJobs and ListWorkflows about many. Recover and Notify
- * come from supervisors. All others are commands about one job: steer.c. Called by on_delivery.c.
+ * Query and History ask about one job, ListJobs about many, ListWorkflows about workflows. Recover
+ * and Notify come from supervisors. All others are commands about one job: steer.c. Called by
+ * on_delivery.c.
  */
 #include "scheduler/on_control.h"
 

@@ -2,8 +2,8 @@
 /*
  * ON a delivery: decodes the message, and gives it to the file that handles its kind, or rejects it
  *
- * A redelivered message is a suspect first (poison.c), and a large one may wait (intake.c). Called
- * by scheduler.c.
+ * A redelivered message is a suspect first (poison.c); one of over 2 KiB may wait (intake.c).
+ * Called by scheduler.c.
  */
 #include "scheduler/on_delivery.h"
 

@@ -4,10 +4,10 @@
  *
  * The store withdraws the token and dispatches the step again with twice the wait, so an outage of
  * any length costs a logarithm of requests, and nothing is counted as a failure. This message is
- * only a hint: if it is lost, LockedUntil recovers the step. If the request was sent twice an agent
- * may have the other copy; then the message proves nothing. If an agent has rejected the request,
- * or a limit of its queue has thrown it out, its wait was not over: it is sent again after a
- * backoff.
+ * only a hint: if it is lost, LockedUntil recovers the step. A copy (header drover-resent) that
+ * comes back proves nothing, because an agent may have the other one: it is not recorded. If an
+ * agent has rejected the request, or a limit of its queue has thrown it out, its wait was not over:
+ * it is sent again after a backoff.
  *
  * Called by on_delivery.c.
  */

@@ -6,6 +6,7 @@
 
 #include "scheduler/item.h"
 
-/* Records each request in item->message as unstarted or rejected. The records take references to
+/* Records each request in item->message as unstarted or rejected, unless it is a copy. The records
+ * take references to
  * @item; the caller keeps its own. @d: the caller's, read during the call only. */
 void on_expired(struct scheduler *s, struct item *item, const struct bus_delivery *d);

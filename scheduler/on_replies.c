@@ -2,8 +2,9 @@
 /*
  * ON Replies: records each reply, and each Progress (store function `renew`)
  *
- * Only the token decides whether a reply counts. If one reply of a message is invalid the others
- * are recorded, and the whole message becomes a dead letter. Called by on_delivery.c.
+ * The store decides whether a reply counts, by its token, step, actor and size. If one reply of a
+ * message is invalid the others are recorded, and the whole message becomes a dead letter. Called
+ * by on_delivery.c.
  */
 #include "scheduler/on_replies.h"
 

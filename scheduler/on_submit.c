@@ -102,8 +102,8 @@ static void submit(struct scheduler *s, struct op *op)
     op_call(s, op, submit_call, submit_answered);
 }
 
-/* A redelivered Submit costs no allowance: its job may be recorded already, and only the Receipt
- * may be missing. */
+/* The definition of a redelivered Submit costs no allowance: its job may be recorded already, and
+ * only the Receipt may be missing. */
 static void define(struct scheduler *s, struct op *op)
 {
     if (op->item->redelivered ||

@@ -2,7 +2,8 @@
 /*
  * Operations: the store calls and publishes that an item needs, one after another
  *
- * A store call is repeated until the store has answered it. Called by all files of the scheduler.
+ * A store call is repeated until the store has answered it. Called by all files that make store
+ * calls or publish.
  */
 #include "scheduler/op.h"
 
@@ -166,7 +167,7 @@ static void on_refused(struct scheduler *s, struct op *op, const struct store_an
         op->on_full(s, op);
         end(s, op);
     } else if (full && op->item->large) {
-        give_up(s, op, "STORE_FULL"); /* while it is held no other large one is read */
+        give_up(s, op, "STORE_FULL"); /* held, it would keep others from being read */
     } else if (!is_our_fault(answer) || ++op->refusals < OP_REFUSALS_MAX || !op->item->handle) {
         call_again(s, op);
     } else {

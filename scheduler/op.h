@@ -55,7 +55,7 @@ struct op {
     op_answered_fn *answered;
     op_fn *then; /* NULL: done */
     /* Called if the store is full and the item has a reply queue: publishes RETRY_LATER. NULL: the
-     * call is repeated instead. */
+     * call is repeated instead, unless the message is large: then it becomes a dead letter. */
     op_fn *on_full;
     op_free_fn *free; /* frees what the kind has added; NULL: nothing */
     char *job;        /* job id; owned */
@@ -87,7 +87,8 @@ void op_unref(struct scheduler *s, struct op *op);
  * @call: appends the call to scheduler.out. @answered: gets the answer. */
 void op_call(struct scheduler *s, struct op *op, op_fn *call, op_answered_fn *answered);
 
-/* Makes the present call again at the time @when. The caller must have a reference (op->refs). */
+/* Makes the present call again at the time @when. Takes over one reference of the caller, which is
+ * released when the repeated call is answered. */
 void op_repeat_at(struct scheduler *s, struct op *op, int64_t when);
 
 /* A new id for the EFFECT_STORE of an operation, or of @n operations that share a call. */

@@ -6,7 +6,7 @@
 
 #include "scheduler/op.h"
 
-#define POISON_SUSPECT_MS 100 /* ms after it has read a suspect a scheduler counts as alive */
+#define POISON_SUSPECT_MS 100 /* ms after reading a suspect: from then on it was survived */
 #define POISON_INCARNATIONS 3 /* the third incarnation to begin a suspect gives it up */
 
 /* Redelivered messages, which are read one at a time. */
@@ -20,9 +20,9 @@ struct suspects {
 void poison_add(struct scheduler *s, struct item *item, const struct bus_delivery *d);
 /* The item was read. A suspect counts as survived POISON_SUSPECT_MS later. */
 void poison_read(struct scheduler *s, const struct item *item);
-/* The item is done: the store deletes the records of the message. */
+/* The item is done: if it is still the present suspect the store deletes the record of it. */
 void poison_done(struct scheduler *s, struct item *item);
-/* The connection to the broker is lost: gives back all suspects that wait. */
+/* A connection to the broker is lost: gives back all suspects that are not read. */
 void poison_lost(struct scheduler *s);
 /* Goes on to the next suspect if the present one has been survived; poison_next() is the time of
  * that. */

@@ -2,8 +2,9 @@
 /*
  * Records: what happened to dispatches, recorded in the store, several in a call
  *
- * op.c repeats a call that the store has not answered. Called by on_replies.c and on_expired.c, and
- * by dispatch.c, through struct dispatch_reports, when a request has reached no queue.
+ * op.c repeats a call that the store has not answered. Called by on_replies.c and on_expired.c; and
+ * by dispatch.c and request.c, through struct dispatch_reports, for a request that reaches no
+ * queue.
  */
 #include "scheduler/record.h"
 

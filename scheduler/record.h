@@ -35,8 +35,9 @@ void record_fail(struct record_op *r, enum report_kind kind, const char *class,
 /* Adds the record to those that leave together, at the pace of pace.h. */
 void record_add(struct scheduler *s, struct record_op *r);
 
-/* Records an end of a dispatch that no agent reported, e.g. unstarted, rejected, unroutable,
- * refused or too large. @class and @message: of the error, or NULL. */
+/* Records an end of a dispatch in place of the agent's reply: unstarted, rejected, unroutable,
+ * refused, unsendable, or a result that is too large for the job. @class and @message: of the
+ * error, or NULL. */
 void record_without_reply(struct scheduler *s, struct item *item, enum report_kind kind,
                           const char *job, const char *token, const char *class,
                           const char *message);

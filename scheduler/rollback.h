@@ -21,8 +21,8 @@ struct rollback {
     uint64_t last_accepted;
     struct list missing_jobs; /* jobs that are lost; reported at the end of the check */
     unsigned check;           /* number of the last check */
-    unsigned ops_running;     /* operations of all checks that are not done ... */
-    unsigned unanswered;      /* ... and calls without an answer */
+    unsigned ops_running;     /* operations of all checks that are not done */
+    unsigned unanswered;      /* not 0 when ops_running is 0: an answer could not be read */
     unsigned n_back;          /* partitions that went back ... */
     unsigned n_lost;          /* ... or were lost as a whole, found in this check */
 };

@@ -68,7 +68,7 @@ struct scheduler_alert {
 
 enum scheduler_event_type {
     SCHEDULER_STORE_UP, /* the store is connected, for the first time or again */
-    SCHEDULER_BUS_DOWN, /* the broker will deliver again what was not acknowledged */
+    SCHEDULER_BUS_DOWN, /* a connection to the broker is lost: of deliveries, or of publishes */
     SCHEDULER_DELIVERY,
     SCHEDULER_ANSWER,   /* of the store call with this id */
     SCHEDULER_OUTCOME,  /* of the publish with this id */
@@ -123,7 +123,7 @@ struct scheduler_stats {
     uint64_t store_repeats;    /* calls repeated: the store did not answer, or refused them */
     uint64_t store_rollbacks;  /* how often the store was found to have gone back */
     uint64_t lost;             /* accepted jobs that were gone then */
-    uint64_t open;             /* deliveries that are not acknowledged */
+    uint64_t open;             /* items: deliveries not acknowledged, and work of none */
     uint64_t undeclared;       /* requests to actors beyond declared_actors */
     uint64_t ignored;          /* messages of replies that were not read */
     uint64_t progress_ignored; /* Progress that was not read */
@@ -151,8 +151,10 @@ struct scheduler_config {
     unsigned declared_actors;
     /* Allowed rate of replies that no step waits for, per second and actor; 0: any number. */
     int64_t bad_replies;
-    int64_t horizon_ms;        /* ms from now within which a job must start; 0: any time */
-    int64_t alert_interval_ms; /* ms in which alerts of one cause are published once; 0: a minute */
+    int64_t horizon_ms; /* ms from now within which a job must start; 0: any time */
+    /* ms in which the log and the alert command get the first alert of a cause, and at the end the
+     * last one; 0: a minute. */
+    int64_t alert_interval_ms;
     unsigned full_at; /* percent of the store's memory from which on no job is taken; 0: 100 */
 };
 

@@ -93,8 +93,9 @@ void service_time_note(struct scheduler *s, const struct workflow *w,
     if (number < 0 || number >= w->n_steps)
         return; /* unreachable: the store has recorded it */
     if (m->error && m->error->verdict == DROVER__V1__VERDICT__VERDICT_DEFER)
-        return;                                                     /* it was not done */
-    if (m->error || m->achieved == DROVER__V1__STATE__STATE_ACTIVE) /* undos are sent alone */
+        return; /* it was not done */
+    /* A failed undo counts as well: its actions are sent in smaller batches for a while. */
+    if (m->error || m->achieved == DROVER__V1__STATE__STATE_ACTIVE)
         service_time_update(s, &w->steps[number].forward, m);
 }
 

@@ -3,7 +3,8 @@
  * Transitions: reads the answer of a store call that has changed a job, and carries it out
  *
  * Requests beyond the capacity for unconfirmed publishes wait here. Called by the files that make
- * such calls, and by scheduler.c when a publish has its outcome.
+ * such calls, by scheduler.c when a publish has its outcome, and by dispatch.c through struct
+ * dispatch_reports.
  */
 #include "scheduler/transition.h"
 

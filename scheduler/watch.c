@@ -10,11 +10,11 @@
  * it cannot have expired. The scheduler records that in the store (taken), which counts an expiry
  * if LockedUntil passes.
  *
- * A reply that kills schedulers is evidence as well: it came from an agent. It is not read, but if
- * it answers one request only its properties name that request.
+ * A reply that kills schedulers is evidence as well: it came from an agent. It is not read, but the
+ * properties of a message with a single reply name its request.
  *
- * Between those inspections drover.dead is inspected, once a minute: messages that others than
- * schedulers have put there are an alert.
+ * Between those inspections drover.dead is inspected, once a minute: messages there about which no
+ * scheduler has raised an alert are an alert.
  *
  * All this is lost with the process, and with its connection, because the broker may come back
  * without its queues. A request that was not watched to the end has no evidence: it is sent again,
@@ -36,7 +36,7 @@
 
 #define QUEUE_PREFIX "drover.task."
 
-/* A request whose queue is inspected until it has left it, or its wait is over. */
+/* A request whose queue is inspected until its wait is over. */
 struct watched {
     struct list link;   /* in watches.list once it is confirmed; before, in a part of a message */
     int64_t confirmed;  /* when */

@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Commands. Each is a function of `commands`, and gets the job, the table `command` that `steer`
--- has built, and its arguments. Return: a code; and if the command is refused, why, and because of
--- which step. What the function changes in the loaded job is saved only if the code is DONE; so
--- set_desired() writes `tried` itself when its answer is UNCHANGED.
+-- Commands. Each is a function of `commands`, and gets the job, the table `command` of `steer` (of
+-- after_waiting() if the command has waited), and its arguments. Return: a code; and if the command
+-- is refused, why, and because of which step. What the function changes in the loaded job is saved
+-- only if the code is DONE; so set_desired() writes `tried` itself when its answer is UNCHANGED.
 
 local RUNS_MAX = 1000            -- runs of a job: the most that a workflow can allow
 
@@ -35,7 +35,7 @@ local function set_desired(job, to, cause)
   if waits then
     job.open, job.cursor = 0, {} -- nothing was begun
   elseif to == STATE.ACTIVE and job.start_at > job.now and not job.started then
-    -- the clock may step back
+    -- `started`: if the clock was set back, start_at may be ahead again for a job that has begun
     set(job, 'phase', 'PENDING')
     job.cursor = {}
     lower_due(job, job.start_at)
@@ -51,7 +51,7 @@ function commands.disable(job)
   return set_desired(job, STATE.DISABLED, 'REQUESTED')
 end
 
--- Like disable, but the job ends CANCELLED, which is final for clients.
+-- Like disable, but the job ends CANCELLED, and a job that has ended is refused.
 function commands.cancel(job)
   if finished(job) then
     return 'WRONG_STATE', job.outcome

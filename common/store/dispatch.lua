@@ -37,8 +37,8 @@ function next_at(job, i, offset)
 end
 
 -- The record of step i, brought up to date. If all join counters were set anew since the record was
--- written, its `waiting` is replaced. If the job was turned since, the timer of the step is
--- cancelled.
+-- written, its `waiting` is replaced. If the job was turned since, a step that is not in
+-- flight comes to rest.
 function record_of(job, i, text)
   local rec = job.records[i] or parse_record(text, step_of(job.def, i))
   if rec.since ~= job.epoch then
@@ -146,7 +146,7 @@ function dispatch(job, i, rec, asked, nonce)
     return
   end
   if not is_same_work(job, rec, asked) then
-    -- an undo on the way forward gets a number of the way back before it
+    -- an undo on the way forward gets the number before `since`: no forward action has that number
     rec.turn = (asked == STATE.DISABLED and job.desired == STATE.ACTIVE) and job.since - 1
       or job.turn
     rec.failures, rec.expiries, rec.unstarted = 0, 0, 0

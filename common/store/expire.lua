@@ -14,7 +14,8 @@ local function has_evidence(job, i, rec)
   return progress or was_taken, progress
 end
 
--- The length of the present lease of a step in flight, when the dispatch or a Progress gave it.
+-- How many ms ahead LockedUntil was when it was last set: by the dispatch (wait plus lease), or by
+-- a Progress.
 local function lease_length(job, i, rec, t)
   if not progress_of(job.p, job.id, i, rec.token) then
     return wait_of(t, rec) + t.lock
@@ -211,7 +212,7 @@ end
 -- `expired` have expired and the others are only due, and notifications of the outbox. The same
 -- call again names a step or a notification again only after a while (ASK_AGAIN,
 -- NOTIFICATION_WAITS), and counts no expiry twice.
---   skip, limit           how many of the jobs, and of the notifications, that are due to pass
+--   skip, limit           of the due jobs, and also of the due notifications: how many to pass
 --                         over, and how many to inspect
 --   lease_factor          by how many leases LockedUntil must be exceeded before a dispatch expires
 --   since jump after at   see watch_clock()

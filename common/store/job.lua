@@ -269,9 +269,8 @@ function can_dispatch(job)
   return job.phase == 'PROCESSING' and job.hold == '' and job.ending == ''
 end
 
--- Whether work of the cursor can be done now. While no request may be sent, the walks that only
--- send (RESUME and RETRY; also TURN if the job is to end), and what follows them, stay in the
--- cursor.
+-- Whether work of the cursor can be done now. While no request may be sent, the walks RESUME and
+-- RETRY (also TURN if the job is to end), and what follows them, stay in the cursor.
 function has_cursor_work(job)
   local work = job.cursor[1]
   return work and job.phase == 'PROCESSING'

@@ -115,8 +115,7 @@ local function make_readable(p, id, now)
 end
 
 -- Counts the bytes that a command adds to a job of an owner, like those of its Submit: the history
--- keeps the command, and the data the arguments of a Retry. Cancel and Kill are always allowed,
--- because they end a job.
+-- keeps the command, and the data the arguments of a Retry.
 local function count_bytes(job, command, owner, list, first)
   local cost = COMMAND_BYTES + #command.said + #command.id
   for k = first, #list do
@@ -126,6 +125,7 @@ local function count_bytes(job, command, owner, list, first)
   call('HINCRBY', job.key, 'cost', int(cost))
 end
 
+-- Whether the owner may add a command. Cancel and Kill are always allowed, because they end a job.
 local function within_bytes(p, command_name, owner, bytes)
   return owner == '' or command_name == 'cancel' or command_name == 'kill'
     or not over_bytes(p, owner, 0, tonumber(bytes) or 0)
@@ -166,10 +166,10 @@ end
 --   CONFLICT       another command had this command_id
 --   UNKNOWN_JOB    there is no such job, or it belongs to another user. The answer ends without why
 --                  and step
--- The job keeps its last COMMANDS_KEPT commands with their answers, except MOVED. If one of these
--- commands comes again it changes nothing and gets the same answer; with redelivered = 1 also the
--- requests in flight. But as long as the owner takes too many bytes every command other than Cancel
--- and Kill gets TOO_MANY.
+-- The job keeps its last COMMANDS_KEPT commands that have an id, with their answers, except MOVED,
+-- TOO_MANY and CONFLICT. If one of these commands comes again it changes nothing and gets the same
+-- answer; with redelivered = 1 also the requests in flight. But as long as the owner takes too many
+-- bytes every command other than Cancel and Kill gets TOO_MANY.
 function functions.steer(p, job_id, command_name, command_id, issued_at, if_seq, said, by, nonce,
     redelivered, definition, owner, bytes, list, first)
   local now, out = now_ms(), {}

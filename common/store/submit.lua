@@ -198,7 +198,7 @@ end
 --   CREATED
 --   ALREADY              the job is known, with the same digest and owner. Nothing changes but the
 --                        address of the client; with redelivered = 1 the answer has the requests in
---                        flight
+--                        flight; of a job that has never turned those of the roots
 --   CONFLICT             the job is known, with another digest or owner
 -- Nothing is recorded with these codes:
 --   EXPIRED              complete_by has passed

@@ -222,7 +222,8 @@ class Supervisors(cluster.TestCase):
         )
         alerts = servers.wait_for(lambda: c.schedulers[0].records("alert"), "an alert")
         self.assertEqual(["TORN"], [alert["reason"] for alert in alerts], alerts)
-        self.assertEqual(wire.ANSWER_CODE_DONE, c.client.control("job", kill=wire.Kill()).code)
+        killed = c.drover("kill", "job", "--timeout", "4s")
+        self.assertEqual((0, "job is killed\n"), (killed.returncode, killed.stdout), killed.stderr)
         self.assertEqual(wire.OUTCOME_KILLED, c.client.settled("job").outcome)
 
     def test_replies_without_a_scheduler(self):
