@@ -43,7 +43,7 @@ static const char *advice_of(struct effects *fx, const char *reason, const char 
         return effects_printf(fx, "drover why %s; drover %.*s %s%s%s", job, (int)len, command, job,
                               command[len] ? " " : "", command[len] ? step : "");
     }
-    return strcmp(reason, ALERT_TORN) == 0 ? effects_printf(fx, "drover kill %s", job) : "";
+    return "";
 }
 
 static const struct workflow_dispatch *dispatch_of(const struct workflow *w,

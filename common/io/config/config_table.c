@@ -119,7 +119,7 @@ const struct setting config_settings[] = {
      .text = "a connection silent for twice this is given up; whole seconds"},
     {"rabbitmq.prefetch", SETTING_INTEGER, CONFIG_SCHEDULER, AT(rabbitmq.prefetch), "256", 1,
      UINT16_MAX,
-     .text = "messages a scheduler works on at a time"},
+     .text = "messages of each queue that a scheduler works on at a time"},
     {"rabbitmq.queue_type", SETTING_WORD, ALL, AT(rabbitmq.queue_type), "quorum",
      .words = queue_types,
      .text = "of the queues that are declared"},
@@ -130,7 +130,7 @@ const struct setting config_settings[] = {
      .text = "declare exchanges and queues; else they must be there"},
 
     {"redis.uri", SETTING_SECRET, STORE_READERS, AT(redis.uri), "",
-     .text = "redis://user:password@host:port/database; what it says goes before what follows"},
+     .text = "redis://user:password@host:port/database; it goes before the settings of these five"},
     {"redis.host", SETTING_TEXT, STORE_READERS, AT(redis.host), "127.0.0.1", .fault = given_fault,
      .text = "where Redis or Valkey is"},
     {"redis.port", SETTING_INTEGER, STORE_READERS, AT(redis.port), "6379", 1, UINT16_MAX,
@@ -195,8 +195,8 @@ const struct setting config_settings[] = {
     {"scheduler.alert_interval", SETTING_DURATION, CONFIG_SCHEDULER,
      AT(scheduler.alert_interval_ms), "1m",
      SECOND, DAY,
-     .text = "of alerts of one cause within it alert_command and the log get the first, and a "
-             "count"},
+     .text = "of alerts of one cause within this time alert_command and the log get the first, and "
+             "at its end the last with a count"},
     {"scheduler.json_actors", SETTING_TEXT, CONFIG_SCHEDULER, AT(scheduler.json_actors), "",
      .fault = names_fault,
      .text = "actors that get their requests in JSON: names with a space between them"},
@@ -209,8 +209,8 @@ const struct setting config_settings[] = {
     {"scheduler.bad_replies", SETTING_INTEGER, CONFIG_SCHEDULER, AT(scheduler.bad_replies), "500",
      0,
      1000000,
-     .text = "replies a second of an actor's agents that no step waits for, and Progress; 0: any "
-             "number"},
+     .text = "replies that no step waits for, and likewise Progress, that the agents of an actor "
+             "may send each second; 0: any number"},
     {"scheduler.declared_actors", SETTING_INTEGER, CONFIG_SCHEDULER,
      AT(scheduler.declared_actors), "100",
      0, 100000,
