@@ -7,8 +7,8 @@
  * is in the arena of the list and is valid until that reset, so a machine may build bodies there
  * and need not free them.
  *
- * The bus and the store use the structs below as well, so that those of the simulator and the real
- * ones take the same. Called by machines, their drivers and the simulator.
+ * The bus and the store use the structs below as well, so the simulated bus and store take the same
+ * structs as the real ones. Called by machines, their drivers and the simulator.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ struct bus_delivery {
     int source;
     bool redelivered;
     bool resent;   /* header drover-resent: an agent may have another copy already */
-    bool oversize; /* the body was cut at the limit: it can only become a dead letter */
+    bool oversize; /* the body was cut at the limit: it is refused, or a dead letter */
     struct bytes body;
     const char *actor; /* of the task queue that it came from; for replies, what wire_reply_by()
                           returns for the exchange that they were published to; "" for none */
@@ -63,8 +63,9 @@ struct bus_message {
                            no such time */
     const char *sender; /* the user that has named the key, an address of direct reply-to, and that
                            is accountable for it; NULL or "" if unknown */
-    const char *actor;  /* if not NULL, the bus declares the task queue of this actor before the
-                           publish, once in a connection, if it has the right to */
+    const char *actor;  /* if not NULL, and bus_config.declare is set, the bus declares the task
+                           queue of this actor before the publish: once in a connection, and again
+                           after a returned message */
     bool expires;   /* the broker does not deliver it from not_after on: AMQP expiration, set to the
                        time that is left when it is sent */
     bool resent;    /* header drover-resent: it may have been sent before */
@@ -75,8 +76,9 @@ struct bus_message {
 enum bus_outcome {
     BUS_CONFIRMED, /* the broker has routed it and is responsible for it */
     BUS_RETURNED,  /* it is mandatory and no queue took it: the broker has dropped it */
-    BUS_NACKED,    /* the broker refused it; or it refused or returned it when it was sent once more
-                      after a connection was lost: then the broker may have the first copy */
+    BUS_NACKED,    /* the broker refused the message, or returned it after a second send, or the bus
+                      gave it up. If an earlier send was on a connection that was lost the broker
+                      may have that copy */
     BUS_WAITED,    /* ask_after passed, and the broker has never received it */
     BUS_UNSENT,    /* not_after passed, and the broker has never received it */
     BUS_EXPIRED,   /* not_after passed, and a connection that was lost may have carried it */

@@ -51,7 +51,7 @@ end
 -- The entries of the history from number `start` on. first: the number of the first entry that is
 -- kept; entries before it were cut off.
 --   FOUND
---   UNKNOWN   there is no such job, or it belongs to another user than the owner
+--   UNKNOWN   there is no such job, or `owner` is not '' and another user has submitted it
 function functions.inspect_history(p, job_id, start, limit, owner)
   local digest, key = call('HGET', p .. 'job:' .. job_id, 'def'), p .. 'hist:' .. job_id
   if not digest or is_others(p, job_id, owner) then
@@ -114,8 +114,8 @@ end
 
 -- inspect jobs -> <job_list>
 -- The jobs that were created before the time `before`, or at that time with a lower id than
--- before_id; newest first. At most BUDGET jobs are inspected; last, last_id: the last of them.
--- needs: 'any', or a kind, see need_of(). FOUND.
+-- before_id (with any id if that is ''); newest first. At most BUDGET jobs are inspected; last,
+-- last_id: the last of them. needs: 'any', or a kind, see need_of(). FOUND.
 function functions.inspect_jobs(p, before, before_id, since, limit, phase, workflow, needs,
     error_class, actor, list, first)
   local labels = {unpack(list, first)}
@@ -152,11 +152,13 @@ function functions.inspect_jobs(p, before, before_id, since, limit, phase, workf
 end
 
 -- inspect notice -> <notice>
--- The data for the event of a notification, all in one call because every turn that ends has an
--- event. tries: how often the supervisor has asked for the notification. outcome … failed: how that
--- turn ended; failed: the numbers of the steps that had failed for good. failure, error: see
--- deciding.record_failure(). results: those of the named steps that have one; '' if it did not fit
--- into `limit` bytes. addresses: those of earlier Submits. FOUND; UNKNOWN.
+-- All data for the event of a notification, in one call, because each end of a turn costs such a
+-- call. tries: how often the supervisor has asked for the notification. outcome … failed: how that
+-- turn ended; failed: the numbers of the steps that had failed for good. Of an alert: outcome is
+-- ALERT, reason that of the alert, and failed "<step> 1" if it is about an undo, "<step> 0" if not,
+-- or '' if it concerns no step. failure, error: see deciding.record_failure(). results: those of
+-- the named steps that have one; '' if it did not fit into `limit` bytes. addresses: those of
+-- earlier Submits. FOUND; UNKNOWN.
 function functions.inspect_notice(p, job_id, seq, limit, list, first)
   local data = p .. 'data:' .. job_id
   local workflow, submitter, labels, reply_to, correlation, traceparent, encoding, tries, settled,
@@ -215,7 +217,7 @@ end
 -- A job. steps: from number `start` on, at most `count`; fewer if they are large. input and results
 -- are '' unless with_data is 1.
 --   FOUND
---   UNKNOWN   there is no such job, or it belongs to another user than the owner
+--   UNKNOWN   there is no such job, or `owner` is not '' and another user has submitted it
 function functions.inspect_job(p, job_id, start, count, with_data, owner)
   local job, data = p .. 'job:' .. job_id, p .. 'data:' .. job_id
   if call('EXISTS', job) == 0 or is_others(p, job_id, owner) then

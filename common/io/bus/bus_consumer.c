@@ -24,7 +24,7 @@
 #define HANDLE_TAG_MASK ((UINT64_C(1) << HANDLE_TAG_BITS) - 1)
 #define HANDLE_EPOCH_MASK ((UINT64_C(1) << (64 - HANDLE_TAG_BITS)) - 1)
 #define TAGS_SIZE_MIN 256
-#define PULSE_TAG BUS_PULSE_EXCHANGE /* of the consumer; those of the others are their queues */
+#define PULSE_TAG BUS_PULSE_EXCHANGE /* consumer tag; of other queues the tag is the name */
 
 enum tag_state {
     TAG_OPEN,   /* delivered */
@@ -350,8 +350,8 @@ static const struct bus_queue *find_queue(const struct bus_config *config, amqp_
     return NULL;
 }
 
-/* The exchange by which a reply came tells the actor: the broker lets no agent publish to the
- * exchange of another actor. */
+/* The exchange by which a reply came tells the actor. It proves the actor if each agent has a user
+ * of the broker with rights to the exchanges of its own actors alone (deploy/accounts.py). */
 static void set_actor(struct assembly *a, const struct bus_queue *queue, amqp_bytes_t exchange)
 {
     char name[BUS_QUEUE_MAX + 1];

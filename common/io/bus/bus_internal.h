@@ -420,7 +420,7 @@ int link_connect(struct link *link);
 
 /* --- bus_frame.c --- */
 
-/* Takes one content frame, or nothing where none is expected. */
+/* Takes one content frame. Return: 0 or link_error; LINK_E_LOST also if none is expected. */
 int frame_header(struct link *link, const amqp_frame_t *frame);
 int frame_body(struct link *link, const amqp_frame_t *frame);
 

@@ -126,6 +126,7 @@ static void pump(struct proxy *proxy, int client, int broker)
                 return;
         }
         if (fds[1].revents) {
+            assert_true(kept < sizeof(frames));
             n = read(broker, frames + kept, sizeof(frames) - kept);
             if (n <= 0)
                 return;

@@ -326,8 +326,8 @@ static void test_control(void **state)
         "\"commandId\":\"c\",\"kill\":{}",
         "\"commandId\":\"c\",\"retry\":{}",
         "\"commandId\":\"c\",\"retry\":{\"steps\":[\"a\"],\"arguments\":{\"json\":1}}",
-        "\"commandId\":\"c\",\"retry\":{\"steps\":[\"a\"],\"beginAnew\":true,\"change\":{\"actor\":"
-        "\"b\",\"lockMs\":1,\"retry\":{\"jitter\":1},\"revert\":{\"waitMs\":2}}}",
+        ("\"commandId\":\"c\",\"retry\":{\"steps\":[\"a\"],\"beginAnew\":true,\"change\":"
+         "{\"actor\":\"b\",\"lockMs\":1,\"retry\":{\"jitter\":1},\"revert\":{\"waitMs\":2}}}"),
         "\"commandId\":\"c\",\"resolve\":{\"step\":\"a\",\"state\":\"DISABLED\"}",
         "\"listJobs\":{\"workflow\":\"w\",\"since\":1,\"before\":2,\"labels\":[{\"name\":\"l\"}]}",
         "\"listWorkflows\":{\"workflow\":\"w@1\",\"after\":\"w\"}",
