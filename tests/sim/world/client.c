@@ -382,6 +382,16 @@ static void on_query(struct event *e)
     ask_for_workflows(job);
 }
 
+/* The job exists although its Submit was refused as too late: a copy of the Submit was in time. The
+ * client gives the commands that it has dropped. */
+static void take_up_again(struct client_job *job)
+{
+    job->too_late = false;
+    for (struct command *c = job->commands; c; c = c->older)
+        if (!c->answered)
+            timeline_add(job->world->t, &c->event, 0);
+}
+
 void client_end(struct world *w, const char *id, bool hard)
 {
     for (uint32_t i = 0; i < w->n_jobs; i++) {
@@ -389,7 +399,8 @@ void client_end(struct world *w, const char *id, bool hard)
 
         if (strcmp(job->id, id) != 0)
             continue;
-        job->too_late = false; /* its job exists: a copy of its Submit was in time */
+        if (job->too_late)
+            take_up_again(job);
         if (hard) {
             kill_job(job, w->t->now);
         } else {
