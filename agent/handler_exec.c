@@ -108,7 +108,7 @@ static const char *keeper_path(void)
     char *name = n > 0 ? memrchr(path, '/', (size_t)n) : NULL;
 
     if (name)
-        strcpy(name + 1, KEEPER);
+        memcpy(name + 1, KEEPER, sizeof(KEEPER));
     return handler_exec_keeper ? handler_exec_keeper : path;
 }
 

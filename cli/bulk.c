@@ -41,7 +41,8 @@ struct bulk {
     const struct args *args;
     struct session *session;
     struct list_filter filter;
-    int64_t began;    /* of the first command; monotonic ms */
+    char next[WIRE_CURSOR_MAX + 1]; /* where the next page begins; "": it is the first one */
+    int64_t began;                  /* of the first command; monotonic ms */
     int64_t deadline; /* of all commands; for each answer there are CONNECT_ANSWER_MS at most */
     bool progress;    /* standard error is a terminal */
     uint64_t seen, shown, done, unchanged, refused;
@@ -230,13 +231,12 @@ static uint32_t page_size(const struct bulk *b)
 /* Return: as session_ask(); on 0 *code is the exit code of the answers to ListJobs. */
 static int take_all(struct bulk *b, int *code)
 {
-    char next[WIRE_CURSOR_MAX + 1] = "";
     int r = 0;
 
     do {
         CLEANUP(wire_free) struct wire_message answer = {0};
 
-        b->filter.question.after = next;
+        b->filter.question.after = b->next;
         b->filter.question.limit = page_size(b);
         r = control_list_jobs(b->session, &b->filter.question, answer_by(b), &answer);
         if (r)
@@ -248,8 +248,8 @@ static int take_all(struct bulk *b, int *code)
         }
         for (size_t i = 0; i < answer.answer->n_jobs && r == 0; i++)
             r = take_job(b, answer.answer->jobs[i]);
-        snprintf(next, sizeof(next), "%s", answer.answer->next);
-    } while (r == 0 && *code == CLI_OK && *next && page_size(b) > 0);
+        snprintf(b->next, sizeof(b->next), "%s", answer.answer->next);
+    } while (r == 0 && *code == CLI_OK && *b->next && page_size(b) > 0);
     return r;
 }
 

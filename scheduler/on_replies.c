@@ -111,9 +111,11 @@ static const Drover__V1__Progress *progress_of(struct op *op)
 static void renew_call(struct scheduler *s, struct op *op)
 {
     const Drover__V1__Progress *m = progress_of(op);
+    const struct ops_progress progress = {
+        .fraction = m->fraction, .note = m->note, .agent = m->agent, .elapsed = m->elapsed_ms};
 
-    ops_renew(s->out, op_call_id(s, op), op->partition, m->job_id, m->token, m->fraction, m->agent,
-              m->note, m->elapsed_ms, op->item->actor);
+    ops_renew(s->out, op_call_id(s, op), op->partition, m->job_id, m->token, &progress,
+              op->item->actor);
 }
 
 static void renew_answered(struct scheduler *s, struct op *op, struct ops_reader *r)

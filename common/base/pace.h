@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 #define PACE_MS 1
-#define PACE_WINDOW_MS 8 /* items are counted in windows of this length */
-#define PACE_FEW 32      /* up to this many in a window are low load: four in a millisecond */
+#define PACE_WINDOW_MS INT64_C(8) /* items are counted in windows of this length */
+#define PACE_FEW 32 /* up to this many in a window are low load: four in a millisecond */
 
 /* All zero: no message has left yet, and no load counts as low. Times are monotonic ms. */
 struct pace {

@@ -55,13 +55,13 @@ static bool numbers_same(const uint32_t *a, uint32_t n_a, const uint32_t *b, uin
 }
 
 /* Dependents are not compared: a dependency belongs to the step that waits. */
-enum difference migration_how(const struct workflow_step *a, const struct workflow_step *b)
+enum difference migration_how(const struct workflow_step *from, const struct workflow_step *to)
 {
-    bool same = work_same(&a->forward, &b->forward) && a->has_revert == b->has_revert &&
-                a->waive_revert == b->waive_revert &&
-                (!a->has_revert || work_same(&a->revert, &b->revert)) &&
-                numbers_same(a->after, a->n_after, b->after, b->n_after) &&
-                numbers_same(a->take, a->n_take, b->take, b->n_take);
+    bool same = work_same(&from->forward, &to->forward) && from->has_revert == to->has_revert &&
+                from->waive_revert == to->waive_revert &&
+                (!from->has_revert || work_same(&from->revert, &to->revert)) &&
+                numbers_same(from->after, from->n_after, to->after, to->n_after) &&
+                numbers_same(from->take, from->n_take, to->take, to->n_take);
 
     return same ? DIFFERENCE_TERMS : DIFFERENCE_OTHER;
 }

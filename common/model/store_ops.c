@@ -1342,16 +1342,16 @@ uint32_t ops_read_suspect(struct ops_reader *r)
 }
 
 void ops_renew(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-               const char *token, double fraction, const char *agent, const char *note,
-               int64_t elapsed, const char *actor)
+               const char *token, const struct ops_progress *progress, const char *actor)
 {
     struct args a = args_new(fx, AT_RENEW_VALUES);
+    const char *agent = one_word(fx, progress->agent);
 
     set_str(&a, AT_RENEW_JOB_ID, job);
     set_str(&a, AT_RENEW_TOKEN, token);
-    set_str(&a, AT_RENEW_FRACTION, effects_printf(fx, "%.4f@%s", fraction, one_word(fx, agent)));
-    set_str(&a, AT_RENEW_NOTE, note);
-    set_int(&a, AT_RENEW_ELAPSED, elapsed);
+    set_str(&a, AT_RENEW_FRACTION, effects_printf(fx, "%.4f@%s", progress->fraction, agent));
+    set_str(&a, AT_RENEW_NOTE, progress->note);
+    set_int(&a, AT_RENEW_ELAPSED, progress->elapsed);
     set_str(&a, AT_RENEW_ACTOR, actor);
     emit(&a, id, partition, "renew");
 }

@@ -545,13 +545,17 @@ int ops_read_watermark(struct ops_reader *r, struct effects *fx, struct ops_wate
 
 /* ---- Progress and step events ---- */
 
-/* @fraction: of the work that is done, 0 to 1
- * @agent:    the name that the agent gives itself; "" if it gives none
- * @elapsed:  ms since the agent received the request; 0 if it does not say
- * @actor:    whose agents have sent the Progress, as the broker proves; "" if unknown */
+/* What a Progress says. */
+struct ops_progress {
+    double fraction; /* of the work that is done, 0 to 1 */
+    const char *note;
+    const char *agent; /* the name that the agent gives itself; "" if it gives none */
+    int64_t elapsed;   /* ms since the agent received the request; 0 if it does not say */
+};
+
+/* @actor: whose agents have sent the Progress, as the broker proves; "" if unknown */
 void ops_renew(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-               const char *token, double fraction, const char *agent, const char *note,
-               int64_t elapsed, const char *actor);
+               const char *token, const struct ops_progress *progress, const char *actor);
 
 /* Records evidence: the request of this token left its queue before its wait was over. The answer
  * is a code. */

@@ -2146,7 +2146,7 @@ RULES = {
         ),
         "other work counts as other terms": (
             "common/model/migration.c",
-            "    bool same = work_same(&a->forward, &b->forward) &&",
+            "    bool same = work_same(&from->forward, &to->forward) &&",
             "    bool same =",
             "tests/unit/test_migration test_differences",
         ),

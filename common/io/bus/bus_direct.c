@@ -65,7 +65,7 @@ static struct noted *find(const struct list *list, char kind, struct bytes name)
     list_foreach(it, list) {
         struct noted *n = list_entry(it, struct noted, node);
 
-        if (n->kind == kind && n->len == name.len && memcmp(n->name, name.data, name.len) == 0)
+        if (n->kind == kind && bytes_equal(bytes_of(n->name, n->len), name))
             return n;
     }
     return NULL;
@@ -93,7 +93,8 @@ static void add(struct list *list, size_t most, char kind, struct bytes name, in
     if (!n)
         return;
     *n = (struct noted){.until = until, .kind = kind, .len = name.len};
-    memcpy(n->name, name.data, name.len);
+    if (name.len > 0)
+        memcpy(n->name, name.data, name.len);
     list_append(list, &n->node);
 }
 

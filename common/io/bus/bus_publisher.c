@@ -69,6 +69,7 @@ static void settle(struct publisher *p, struct outgoing *m, enum bus_outcome out
 
 static bool is_pulse(const struct outgoing *m)
 {
+    assert(m->message.exchange); /* set for each message */
     return strcmp(m->message.exchange, BUS_PULSE_EXCHANGE) == 0;
 }
 

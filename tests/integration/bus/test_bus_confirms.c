@@ -126,7 +126,8 @@ static void pump(struct proxy *proxy, int client, int broker)
                 return;
         }
         if (fds[1].revents) {
-            assert_true(kept < sizeof(frames));
+            if (kept >= sizeof(frames))
+                abort(); /* no frame is that large */
             n = read(broker, frames + kept, sizeof(frames) - kept);
             if (n <= 0)
                 return;

@@ -400,8 +400,8 @@ static void random_renew(struct both *b)
 
     if (!b->n_tokens)
         return;
-    ops_renew(&b->t.arena, 0, 0, b->tokens[at].job, b->tokens[at].token, 0.25, "me", "a quarter",
-              700, "");
+    ops_renew(&b->t.arena, 0, 0, b->tokens[at].job, b->tokens[at].token,
+              &(struct ops_progress){0.25, "a quarter", "me", 700}, "");
     call_both(b, NULL);
 }
 

@@ -666,7 +666,7 @@ static void call_alerts(struct effects *fx, uint64_t id, const struct workflow *
 
 static void call_supervise(struct effects *fx, uint64_t id, const struct workflow *w)
 {
-    ops_renew(fx, id, 0, "j", "1.2", 0.5, "me", "half way", 0, "");
+    ops_renew(fx, id, 0, "j", "1.2", &(struct ops_progress){0.5, "half way", "me", 0}, "");
     ops_lead(fx, id, 0, "s", 5000);
     ops_expire(fx, id, 0, 0, 10, 0, &(struct ops_clock){.latest = 5});
     ops_dry_run(fx);

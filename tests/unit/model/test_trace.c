@@ -161,7 +161,7 @@ static void test_calls(void **state)
                                        .definition = "",
                                        .payload = bytes_str(SECRET)});
     ops_drive(&fx, 1, 0, "j", "", "me", false, NULL, 0);
-    ops_renew(&fx, 1, 0, "j", "1.2", 0.5, "me", SECRET, 0, "");
+    ops_renew(&fx, 1, 0, "j", "1.2", &(struct ops_progress){0.5, SECRET, "me", 0}, "");
     ops_inspect_definition(&fx, 1, 0, "digest");
     ops_inspect_history(&fx, 1, 0, "j", 1, 10, NULL);
     ops_alert_cause(&fx, 1, 0, "NO_AGENT a0", OPS_CAUSE_OVER, "");
