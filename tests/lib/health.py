@@ -27,9 +27,9 @@ def port_of(daemon):
     return daemon.records("health_listening")[-1]["port"]
 
 
-def ask(daemon, path, method="GET"):
+def ask(daemon, path, method="GET", timeout=30):
     """Returns (status, headers, body)."""
-    connection = http.client.HTTPConnection(servers.HOST, port_of(daemon), timeout=30)
+    connection = http.client.HTTPConnection(servers.HOST, port_of(daemon), timeout=timeout)
     with contextlib.closing(connection):
         connection.request(method, path)
         response = connection.getresponse()
