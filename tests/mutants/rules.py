@@ -1670,6 +1670,13 @@ RULES = {
             "  elseif false then\n",
             "tests/integration/store/test_functions.py Functions.test_compensation_failed",
         ),
+        "after a retry the last of the other failures decides": (
+            lua("outcome"),
+            "    deciding.record_failure(job, tonumber(match(job.failed, '^%d+')),\n",
+            "    deciding.record_failure(job, tonumber(match(job.failed, '%d+$')),\n",
+            "tests/integration/store/test_functions.py "
+            "Functions.test_deciding_failure_after_a_retry",
+        ),
         "the record of COMPENSATION_FAILED names no step": (
             lua("transitions"),
             "    set(job, 'failed', job.failed == '' and int(i) or job.failed .. ' ' .. int(i))\n",

@@ -2112,19 +2112,21 @@ class Functions(unittest.TestCase):
         self.assertEqual(["SUCCEEDED", ""], self.job("outcome", "failure"))
 
     def test_deciding_failure_after_a_retry(self):
-        """The first failure is gone because a person had that step tried again."""
-        self.submit(LONG, LONG, names="ab", revert=FAILS)
-        self.record("A")
-        self.record("A", 1)
+        """The first failure is gone because a person had that step tried again. Of the others the
+        earliest decides."""
+        self.submit(LONG, LONG, LONG, names="abc", revert=FAILS)
+        for i in range(3):
+            self.record("A", i)
         self.steer("disable")
         self.record("P", error=an_error("first"))
-        self.record("P", 1, error=an_error("second"))
+        self.record("P", 2, error=an_error("second"))
+        self.record("P", 1, error=an_error("third"))
         self.assertEqual(["a D PERMANENT 0 PERMANENT", without_details("first")], self.failure())
         self.steer("retry", "", 0)
         self.assertEqual([""], self.job("failure"))
         self.record("D")
         self.assertEqual(
-            ["COMPENSATION_FAILED", "|b D PERMANENT 1 PERMANENT"], self.job("outcome", "failure")
+            ["COMPENSATION_FAILED", "|c D PERMANENT 2 PERMANENT"], self.job("outcome", "failure")
         )
         self.assertEqual(without_details("second"), self.failure()[1])
 

@@ -226,7 +226,8 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
     step->round = ends_silence(job, i);
     step->anew =
         job->retrying && (step->anew || step->parked || step->failed || tries_used_up(job, i));
-    step->parked = step->failed = step->renewed = false;
+    step->parked = step->renewed = false;
+    step->failed = 0;
     step->back = back;
     require(c, step->turn != (back ? step->forward : step->undo),
             "I2 %s: step %u is done and undone under one key", job->id, i);
@@ -470,16 +471,25 @@ static void decide(struct job *job, uint32_t i, bool back)
     job->decider[back] = i;
 }
 
-/* If a person has the deciding step tried again, another one decides. */
+/* The step whose failure is the earliest of those that still stand; WORKFLOW_NONE: none. */
+static uint32_t first_failed(const struct job *job)
+{
+    uint32_t first = WORKFLOW_NONE;
+
+    for (uint32_t i = 0; i < job->w->n_steps; i++)
+        if (job->steps[i].failed &&
+            (first == WORKFLOW_NONE || job->steps[i].failed < job->steps[first].failed))
+            first = i;
+    return first;
+}
+
+/* If a person has had a step tried again, the earliest of the other failures decides. */
 static uint32_t decider(struct job *job)
 {
     bool undo = strcmp(job->trouble, "COMPENSATION_FAILED") == 0;
-    uint32_t i = 0;
 
-    while (i < job->w->n_steps && !job->steps[i].failed)
-        i++;
     if (undo || strcmp(job->trouble, "FAILED") == 0)
-        decide(job, i < job->w->n_steps ? i : WORKFLOW_NONE, undo);
+        decide(job, first_failed(job), undo);
     return job->decider[job->decided[true]];
 }
 
@@ -586,7 +596,8 @@ static void turn_step(struct job *job, uint32_t i)
 
     if (!step->flying)
         step->renewed |= tries_used_up(job, i);
-    step->failed = step->parked = step->alerted = false;
+    step->failed = 0;
+    step->parked = step->alerted = false;
 }
 
 static void on_turned(struct checker *c, struct job *job, const struct entry *e)
@@ -673,7 +684,8 @@ static void on_anew(struct job *job, uint32_t i)
             step->alerted &= !step->stored_at_rest;
             continue;
         }
-        step->parked = step->failed = step->alerted = step->renewed = false;
+        step->failed = 0;
+        step->parked = step->alerted = step->renewed = false;
         step->not_before = step->not_after = 0;
         step->forgiven.since = job->since;
         step->forgiven.failures = k == i ? 0 : step->failures;
@@ -1151,7 +1163,7 @@ static void on_step_event(struct checker *c, struct job *job, struct bytes event
     } else if (bytes_is(event, "failed")) {
         on_failed(c, job, i, e);
     } else if (bytes_is(event, "given_up")) {
-        job->steps[i].failed = true;
+        job->steps[i].failed = job->seq;
         decide(job, i, job->steps[i].back);
     } else if (bytes_is(event, "retried")) {
         on_anew(job, i);

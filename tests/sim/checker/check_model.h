@@ -94,10 +94,10 @@ struct step {
     int64_t not_before; /* store time of the earliest next try after a failure */
     int64_t not_after;  /* the same for the latest; 0: unknown */
     bool parked;
-    bool failed;   /* for good */
-    bool replaced; /* by a migration; what its requests may have done must be undone */
-    bool renewed;  /* its tries were used up when the job turned: the next one begins anew */
-    bool anew;     /* perhaps: it was at rest at a Retry of all, or came to rest meanwhile */
+    uint64_t failed; /* for good: seq of that entry; 0: it has not failed */
+    bool replaced;   /* by a migration; what its requests may have done must be undone */
+    bool renewed;    /* its tries were used up when the job turned: the next one begins anew */
+    bool anew;       /* perhaps: it was at rest at a Retry of all, or came to rest meanwhile */
     char parked_for[16];
     bool round;          /* its last dispatch was to end a silence */
     bool alerted;        /* it was parked since the job last turned, and has not succeeded since */
