@@ -160,7 +160,21 @@ class Daemon:
             if self._process.returncode != -signal.SIGKILL:
                 self.exit_codes.append(self._process.returncode)
 
+    def _handles(self, number):
+        """Whether the process has a handler of that signal. It has none for its first moments."""
+        with contextlib.suppress(OSError):
+            status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
+            caught = re.search(r"^SigCgt:\s*(\w+)", status, re.MULTILINE)
+            return caught and int(caught[1], 16) >> (number - 1) & 1
+        return False
+
     def begin_stop(self):
+        """Sends SIGTERM once the process has a handler of it, else the signal itself ends it."""
+        servers.wait_for(
+            lambda: not self.alive() or self._handles(signal.SIGTERM),
+            f"{self.name} to handle SIGTERM",
+            STOP_TIMEOUT_S * SLOW,
+        )
         if self.alive():
             self.signal(signal.SIGTERM)
 

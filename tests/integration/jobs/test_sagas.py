@@ -90,7 +90,7 @@ class Sagas(Case):
         self.end(after, wire.OUTCOME_SUCCEEDED)
         self.assertEqual(len(names), self.c.dispatches(after))
 
-    def fail(self, name, times):
+    def fail_attempts(self, name, times):
         """Fails a step so often, with transient errors."""
         for failures in range(times):
             request = self.take(name)
@@ -121,11 +121,11 @@ class Sagas(Case):
         undo_flight, undo_car, undo_payment = (s["compensation"][0] for s in (flight, car, payment))
         self.begin(agents=0)
         self.c.client.submit(wire.submit("job", definition(saga)))
-        self.fail(flight["name"], flight["max_attempts"] - 1)
+        self.fail_attempts(flight["name"], flight["max_attempts"] - 1)
         self.answer(flight["name"], car["name"])
-        self.fail(payment["name"], payment["max_attempts"])
+        self.fail_attempts(payment["name"], payment["max_attempts"])
         self.answer(undo_payment["actor"])
-        self.fail(undo_car["actor"], undo_car["max_attempts"] - 1)
+        self.fail_attempts(undo_car["actor"], undo_car["max_attempts"] - 1)
         self.answer(undo_car["actor"], undo_flight["actor"])
         self.assertEqual("FAILURE", self.end("job", wire.OUTCOME_COMPENSATED).reason)
         self.assertEqual(
