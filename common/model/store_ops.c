@@ -948,9 +948,11 @@ int ops_read_list(struct ops_reader *r, struct effects *fx, struct ops_list *out
     for (uint32_t i = 0; i < out->n; i++) {
         struct ops_listed *listed = &out->jobs[i];
 
+        struct ops_reader fields = {0}; /* those of a corrupt job are not valid; it is listed too */
+
         values = next_values(r, AT_LISTED_JOB_VALUES);
         *listed = (struct ops_listed){.id = values[AT_LISTED_JOB_JOB_ID], .job.now = out->now};
-        read_job_fields(r, values + AT_LISTED_JOB_JOB_FIELDS, &listed->job);
+        read_job_fields(&fields, values + AT_LISTED_JOB_JOB_FIELDS, &listed->job);
         read_data_fields(values + AT_LISTED_JOB_DATA_FIELDS, &listed->job);
     }
     return result_of(r);

@@ -367,7 +367,7 @@ void ops_inspect_jobs(struct effects *fx, uint64_t id, uint32_t partition,
 
 struct ops_listed {
     struct bytes id;
-    struct ops_job job; /* without steps and data */
+    struct ops_job job; /* without steps and data; a number of a corrupt job may be 0 instead */
 };
 
 struct ops_list {

@@ -1065,6 +1065,12 @@ RULES = {
             "",
             "tests/integration/operation/test_supervisors.py Supervisors.test_corrupt_job",
         ),
+        "a list that meets a corrupt job gets no answer": (
+            "common/model/store_ops.c",
+            "        read_job_fields(&fields, values + AT_LISTED_JOB_JOB_FIELDS, &listed->job);\n",
+            "        read_job_fields(r, values + AT_LISTED_JOB_JOB_FIELDS, &listed->job);\n",
+            "tests/integration/operation/test_supervisors.py Supervisors.test_corrupt_job",
+        ),
         "each sweep raises an alert about a corrupt job": (
             "scheduler/alert_cause.c",
             "    a = cause_new(s, item, job, &alert);\n",

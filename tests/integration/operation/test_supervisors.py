@@ -212,7 +212,8 @@ class Supervisors(cluster.TestCase):
         self.assertEqual([], [line for line in lines if line.startswith("expired")])
 
     def test_corrupt_job(self):
-        """A corrupt job raises one alert, however often a sweep meets it, and can be killed."""
+        """A corrupt job raises one alert, however often a sweep meets it. It is listed with the
+        others, and can be killed."""
         c = self.cluster(agents=0, settings={"supervisor": {"supervisor": {"sweep": "1s"}}})
         c.client.submit(wire.submit("job", [wire.step("a", "hand")]))
         c.client.receipt("job")
@@ -222,6 +223,11 @@ class Supervisors(cluster.TestCase):
         )
         alerts = servers.wait_for(lambda: c.schedulers[0].records("alert"), "an alert")
         self.assertEqual(["TORN"], [alert["reason"] for alert in alerts], alerts)
+        c.client.submit(wire.submit("sound", [wire.step("a", "hand")]))
+        c.client.receipt("sound")
+        listed = c.drover("list", "--timeout", "4s")
+        lines = [line.split() for line in listed.stdout.splitlines()]
+        self.assertEqual(["sound", "job"], [line[0] for line in lines[1:3]], listed.stdout)
         killed = c.drover("kill", "job", "--timeout", "4s")
         self.assertEqual((0, "job is killed\n"), (killed.returncode, killed.stdout), killed.stderr)
         self.assertEqual(wire.OUTCOME_KILLED, c.client.settled("job").outcome)
