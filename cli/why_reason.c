@@ -87,6 +87,12 @@ static void put_subject(struct buf *out, const Drover__V1__StepStatus *step, con
     buf_printf(out, "%s%s%s", step->undo ? "its undo " : "", step->undo ? verb : "", state);
 }
 
+/* Whether a supervisor should have acted on this time (Unix ms; 0: there is none). */
+static bool is_overdue(int64_t until, int64_t now)
+{
+    return until > 0 && view_span(until, now) > OVERDUE_MS;
+}
+
 static void put_no_supervisor(struct buf *out)
 {
     buf_puts(out, "; no supervisor has checked since: is one running?");
@@ -134,7 +140,7 @@ static const char *say_leased(const struct why *why, const Drover__V1__StepStatu
                               struct why_step *w)
 {
     const struct session_queue *queue = why_facts_queue(why, step);
-    bool overdue = view_span(step->until, why->job->now) > OVERDUE_MS;
+    bool overdue = is_overdue(step->until, why->job->now);
 
     if (why_facts_has_no_consumer(why, step))
         return say_no_agent(why, step, w);
@@ -163,7 +169,7 @@ static const char *say_leased(const struct why *why, const Drover__V1__StepStatu
 static const char *say_backoff(const struct why *why, const Drover__V1__StepStatus *step,
                                struct why_step *w)
 {
-    bool overdue = view_span(step->until, why->job->now) > OVERDUE_MS;
+    bool overdue = is_overdue(step->until, why->job->now);
 
     if (why_facts_has_no_consumer(why, step))
         return say_no_agent(why, step, w);
@@ -185,6 +191,8 @@ static const char *say_backoff(const struct why *why, const Drover__V1__StepStat
 static const char *say_parked(const struct why *why, const Drover__V1__StepStatus *step,
                               struct why_step *w)
 {
+    bool overdue = is_overdue(step->until, why->job->now) && !*why->job->hold;
+
     put_subject(&w->sentence, step, "is ", "parked");
     put_counts(&w->sentence, step);
     put_next(&w->sentence, why, step);
@@ -192,7 +200,9 @@ static const char *say_parked(const struct why *why, const Drover__V1__StepStatu
     if (step->until <= 0)
         put_advice(&w->sentence, "; until a person says `drover retry ", why->job->job_id,
                    step->name);
-    return "PARKED";
+    else if (overdue)
+        put_no_supervisor(&w->sentence);
+    return overdue ? "OVERDUE" : "PARKED";
 }
 
 static const char *say_failed(const struct why *why, const Drover__V1__StepStatus *step,
@@ -297,8 +307,8 @@ const char *why_reason_job(const Drover__V1__JobStatus *job, struct buf *out)
     if (job->phase == DROVER__V1__PHASE__PHASE_PENDING) {
         buf_puts(out, job->start_at < job->now ? "was to start " : "starts ");
         put_time(out, job->start_at, job->now);
-        if (view_span(job->start_at, job->now) > OVERDUE_MS)
-            buf_puts(out, "; no supervisor has checked since: is one running?");
+        if (is_overdue(job->start_at, job->now))
+            put_no_supervisor(out);
         return "PENDING";
     }
     if (*job->ending) {
@@ -310,6 +320,8 @@ const char *why_reason_job(const Drover__V1__JobStatus *job, struct buf *out)
     if (job->next_try_at > 0) {
         buf_puts(out, "was taken back, and is brought forward again ");
         put_time(out, job->next_try_at, job->now);
+        if (is_overdue(job->next_try_at, job->now))
+            put_no_supervisor(out);
         return "RESTS";
     }
     buf_printf(out, "%" PRIu32 " of %" PRIu32 " steps are not %s yet", job->steps_open,

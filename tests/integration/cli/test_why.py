@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import sys
 import time
 
@@ -354,6 +355,30 @@ class Why(cluster.TestCase):
                 r"^backing off after 1 of 10 failures, next .*, last error BROKEN: busy, at agent "
                 r"test; no supervisor has checked since: is one running\?$",
             )
+
+    def test_overdue_next_try(self):
+        """The time for the next try of a parked step, and of a job that was taken back, is over."""
+        self.start(supervisors=0)
+        parks = wire.Policy(maximum_attempts=1, park_interval_ms=100)
+        self.submit("parks", [wire.step("a", "hand", retry=parks)])
+        self.c.client.reply(self.request("a"), error=error("busy"))
+        self.assertRegex(
+            self.until_why("parks", "a", "OVERDUE"),
+            rf"^parked after 1 of 1 failures, next {CLOCK}, last error BROKEN: busy, at agent "
+            r"test; no supervisor has checked since: is one running\?$",
+        )
+        self.c.client.submit(wire.Submit(
+            job_id="rests", definition=wire.Workflow(
+                steps=[wire.step("b", "hand", revert=wire.Revert(action="undo"))], tries=2,
+                tries_interval_ms=100)))
+        self.c.client.reply(self.request("b"), error=error("no", wire.VERDICT_PERMANENT))
+        self.c.client.reply(self.request("b"))
+        self.c.client.until(
+            lambda: re.fullmatch(
+                rf"was taken back, and is brought forward again {CLOCK}; no supervisor has "
+                r"checked since: is one running\?", self.why("rests")[0][1]),
+            "the time for the next try of the job to be over long ago")
+        self.assertEqual("RESTS", self.why("rests")[0][0])
 
     def test_no_scheduler(self):
         """If no scheduler can answer, the command says so, and what waits."""
