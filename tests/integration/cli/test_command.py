@@ -870,7 +870,8 @@ class Alone(Command, unittest.TestCase):
         """The error names the address and the reason, and says nothing of the job."""
         port = servers.free_ports(1)[0]
         self.url = f"amqp://guest:guest@{servers.HOST}:{port}/"
-        lines = [f"{verb} --timeout 2s" for verb in ("get x", "wait x", "watch x", "list")]
+        verbs = "get x", "wait x", "watch x", "list", "pause --where -l a=b"
+        lines = [f"{verb} --timeout 2s" for verb in verbs]
         for code, out, err in self.at_once(*lines):
             self.assertEqual((7, ""), (code, out))
             self.assertIn(f"{servers.HOST}:{port}", err)
