@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stops one thread of a process, and no other
 
-    with frozen.Thread(pid, "bus-consume"):
+    with frozen.without_a_lock(daemon, "bus-consume"):
         ...
 
 It uses ptrace, because SIGSTOP stops all threads. The block must begin and end on the same thread
@@ -19,6 +19,9 @@ import ctypes
 import os
 import pathlib
 import resource
+
+import health
+import servers
 
 # stack of the first thread; with less than 8 MiB it does not drive connections
 SMALL_STACK = 4 << 20
@@ -88,3 +91,17 @@ class Thread:
 
     def __exit__(self, *_):
         self.release()
+
+
+def without_a_lock(daemon, name):
+    """Returns a stopped Thread. It has no lock that the loop needs, such as that of malloc: the
+    daemon still answers."""
+    def stopped():
+        with contextlib.ExitStack() as until_it_answers:
+            thread = until_it_answers.enter_context(Thread(daemon.pid, name))
+            with contextlib.suppress(TimeoutError):
+                health.ask(daemon, "/livez", timeout=3)
+                until_it_answers.pop_all()
+                return thread
+
+    return servers.wait_for(stopped, f"{name} to be stopped without a lock")

@@ -12,6 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
 
 import cluster
 import frozen
+import health
 import servers
 import tap
 import wire
@@ -71,7 +72,7 @@ class LongWork(cluster.TestCase):
         settings = {
             "agent": {"actors": [cluster.BUILTIN, self.work.actor(**actor)], **(agent or {})}
         }
-        return self.cluster(agents=agents, settings={"agent": settings})
+        return self.cluster(agents=agents, settings=health.settings({"agent": settings}))
 
     def submit(self, c, job_id, **fields):
         step = wire.step("work", "long", **{"lock_ms": LONG_MS, "heartbeat_ms": 1000, **fields})
@@ -253,7 +254,7 @@ class LongWork(cluster.TestCase):
             c, "job", lambda s: s.until < c.client.status("job").now + 10_000, "Progress"
         )
         try:
-            thread = frozen.Thread(c.agents[0].pid, "bus-publish")
+            thread = frozen.without_a_lock(c.agents[0], "bus-publish")
         except PermissionError:
             self.skipTest("this machine does not allow tracing")
         with thread:

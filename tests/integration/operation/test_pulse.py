@@ -26,22 +26,12 @@ def short_stall(stall=f"{STALL_S}s"):
 
 class Pulse(cluster.TestCase):
     def freeze(self, daemon, thread):
-        """Stops the thread at a moment at which it has no lock that the loop needs, such as that of
-        malloc: the daemon still answers."""
-        def try_it():
-            try:
-                found = frozen.Thread(daemon.pid, thread)
-            except PermissionError as error:
-                self.skipTest(f"no ptrace: {error}")
-            try:
-                health.ask(daemon, "/livez", timeout=3)
-            except TimeoutError:
-                found.release()
-                return None
-            self.addCleanup(found.release)
-            return found
-
-        return servers.wait_for(try_it, f"{thread} to be stopped without a lock")
+        try:
+            found = frozen.without_a_lock(daemon, thread)
+        except PermissionError as error:
+            self.skipTest(f"no ptrace: {error}")
+        self.addCleanup(found.release)
+        return found
 
     def stalls(self, c, daemon, thread):
         """One of the threads hangs: the daemon is connected, and nothing comes through."""
