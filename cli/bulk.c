@@ -267,7 +267,7 @@ int bulk(const struct steering *steering)
     b.session = s;
     list_filter_init(&b.filter, b.args);
     r = take_all(&b, &code);
-    if (code == CLI_OK && (r == 0 || b.seen > 0))
+    if ((r == 0 && code == CLI_OK) || b.seen > 0)
         print_end(&b);
     if (r)
         code = cli_session_problem(s, r);

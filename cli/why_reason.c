@@ -67,6 +67,10 @@ static void put_next(struct buf *out, const struct why *why, const Drover__V1__S
 {
     if (step->until <= 0)
         return;
+    if (*why->job->hold && step->until <= why->job->now) {
+        buf_puts(out, ", to be tried again when the job is resumed");
+        return;
+    }
     buf_puts(out, ", next ");
     put_time(out, step->until, why->job->now);
     if (*why->job->hold)
@@ -202,7 +206,7 @@ static const char *say_parked(const struct why *why, const Drover__V1__StepStatu
                    step->name);
     else if (overdue)
         put_no_supervisor(&w->sentence);
-    return overdue ? "OVERDUE" : "PARKED";
+    return "PARKED";
 }
 
 static const char *say_failed(const struct why *why, const Drover__V1__StepStatus *step,

@@ -13,7 +13,7 @@ struct scheduler;
 #define ALLOWANCE_BYTES 4096 /* of a message, for one unit */
 #define ALLOWANCE_DATA 500   /* units for a Query with data, until its cost is known */
 #define ALLOWANCE_ITEMS 100  /* of an answer of the store, for one unit */
-#define ALLOWANCE_SEARCH 25  /* units for a call that looked at as many jobs as it may */
+#define ALLOWANCE_SEARCH 25  /* units for a call that has scanned as many jobs as it may */
 /* ms between two alerts that the agents of an actor send too much */
 #define ALLOWANCE_ALERT_AGAIN_MS 60000
 

@@ -63,8 +63,8 @@ static void list_answered(struct scheduler *s, struct op *op, struct ops_reader 
         allowance_spend(s, op->item->user, ALLOWANCE_SEARCH);
     if (more && !allowance_admits(s, op->item->user)) {
         answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_RETRY_LATER,
-                    "too many jobs are to be looked at for this list: say more of what you look "
-                    "for, or repeat it later");
+                    "too many jobs are to be scanned for this list: name more of their properties, "
+                    "or repeat it later");
         return;
     }
     if (!more && ++op->partition == s->partitions)

@@ -224,7 +224,7 @@ void on_replies(struct scheduler *s, struct item *item)
     allowance_takes_replies(s, item->actor, read_count(m->n_replies));
     if (m->n_replies > WIRE_REPLIES_MAX || m->n_progress > WIRE_REPLIES_MAX) {
         problem_set(&first, m->n_replies > WIRE_REPLIES_MAX ? "replies" : "progress",
-                    "has more than %d: the rest was not looked at", WIRE_REPLIES_MAX);
+                    "has more than %d: the rest was not read", WIRE_REPLIES_MAX);
         bad++;
     }
     for (size_t i = 0; i < read_count(m->n_replies); i++) {

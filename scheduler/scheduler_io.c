@@ -171,9 +171,9 @@ static const struct driver_machine events = {
 static const struct metric table[] = {
     {"open", METRIC_GAUGE, AT(machine.open), "deliveries that are worked on, not acknowledged yet"},
     {"ignored", METRIC_COUNTER, AT(machine.ignored),
-     "messages of replies not looked at: see scheduler.bad_replies"},
+     "messages of replies that were not read: see scheduler.bad_replies"},
     {"progress_ignored", METRIC_COUNTER, AT(machine.progress_ignored),
-     "Progress not looked at: see scheduler.bad_replies"},
+     "Progress that was not read: see scheduler.bad_replies"},
     {"undeclared", METRIC_COUNTER, AT(machine.undeclared),
      "requests to actors whose queue is not declared: see scheduler.declared_actors"},
     {"retry_later", METRIC_COUNTER, AT(machine.retry_later),

@@ -110,7 +110,7 @@ static void queue_info(size_t n, struct failpoint_info *out)
 {
     char what[sizeof(out->what)];
 
-    snprintf(what, sizeof(what), "a delivery of %s%s has come; drop: it is never looked at",
+    snprintf(what, sizeof(what), "a delivery of %s%s has come; drop: it is never read",
              strcmp(QUEUES[n], "answers") == 0 ? "" : "drover.", QUEUES[n]);
     put_info(out, "delivery.", QUEUES[n], "", what);
     out->can_drop = true;

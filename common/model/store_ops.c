@@ -947,7 +947,6 @@ int ops_read_list(struct ops_reader *r, struct effects *fx, struct ops_list *out
     out->jobs = effects_alloc(fx, out->n * sizeof(*out->jobs));
     for (uint32_t i = 0; i < out->n; i++) {
         struct ops_listed *listed = &out->jobs[i];
-
         struct ops_reader fields = {0}; /* those of a corrupt job are not valid; it is listed too */
 
         values = next_values(r, AT_LISTED_JOB_VALUES);

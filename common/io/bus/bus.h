@@ -2,29 +2,32 @@
 /*
  * Bus: RabbitMQ for one process
  *
- * Owns two connections with one channel each, one to publish and one to consume. Each has a thread
- * for what librabbitmq may block in for as long as the broker likes, and is driven by the loop
- * itself otherwise. Everything below is called from the loop thread, all callbacks run there, and
- * none of it ever blocks.
+ * The bus owns two connections with one channel each: one publishes, the other consumes. The loop
+ * drives them. While a call of librabbitmq may block, for as long as the broker does not answer, a
+ * thread of the connection drives it instead. All functions below are called on the loop thread,
+ * all callbacks run there, and none of them blocks.
  *
  * What the bus promises:
- *  - A message given to bus_publish() is kept until its outcome is known, and sent again on a new
- *    connection where the old one took the confirm with it. So one publish can arrive twice; its
- *    outcome is reported exactly once. The exception is a message whose time ran out (not_after).
- *  - A delivery is acknowledged only by bus_ack(). When the consuming connection is lost the broker
- *    delivers again; acks of the old deliveries are then silently void (the handle carries an
- * epoch).
- *  - Nor is a confirm waited for that does not come: the connection is given up, as if it were
- * lost.
+ *  - It keeps a message that bus_publish() has taken until its outcome is known. If a connection is
+ *    lost before the confirm has come, the bus sends the message again on the next one. So one
+ *    publish can arrive twice; its outcome is reported once. A message whose time is over
+ *    (not_after) is not sent again.
+ *  - Only bus_ack() acknowledges a delivery. When the consuming connection is lost the broker
+ *    delivers again. An ack of a delivery of the lost connection has no effect: its handle has the
+ *    epoch of that connection.
+ *  - If a confirm does not come in time (confirm_ms), the bus closes the connection and connects
+ *    again.
  *  - It reconnects for ever, with capped and jittered backoff, and subscribes again.
- *  - A message that makes the broker close the channel (no such exchange, no right to it) is found
- *    out and refused (BUS_NACKED); the others are sent again.
- *  - So is one over which it closes the connection, for all others that leave by it: it is
- *    reported (on_isolated), refused, and never sent again.
- *  - That a connection is up proves little: its thread may hang, the broker may have forgotten the
- *    consumers. A pulse does: it goes out where publishes go and comes in where deliveries come.
+ *  - If the broker closes the channel because of a message (the exchange does not exist, or the
+ *    user has no right to it), the bus finds that message and refuses it (BUS_NACKED). It sends the
+ *    others again.
+ *  - If the broker closes the connection because of a message, again and again, the bus reports
+ *    that message (on_isolated), refuses it, and never sends it again.
+ *  - A connection that is up may be useless: its thread may hang, or the broker may have forgotten
+ *    the consumers. A pulse proves that it works, because the pulse leaves by the publishing
+ *    connection and comes back by the consuming one.
  *
- * Order of effects, everywhere: store, then publish (confirmed), then ack.
+ * The order of effects, everywhere: store, then publish (confirmed), then acknowledge.
  */
 #pragma once
 
@@ -79,15 +82,16 @@ struct bus_callbacks {
     void (*on_up)(void *ctx);                       /* both connections ready, topology there */
     void (*on_down)(void *ctx, const char *why);    /* was up, is not; it reconnects by itself */
     void (*on_refused)(void *ctx, const char *why); /* login, vhost or topology refused: a person
-                                                       must act; it keeps trying all the same */
+                                                       must act; the bus keeps trying */
     void (*on_delivery)(void *ctx, struct bus_delivery *d); /* moves ownership */
     void (*on_outcome)(void *ctx, uint64_t id, enum bus_outcome outcome);
-    /* The broker has closed the connection over this one again and again, and over no other: it is
-     * not sent any more. Before its on_outcome, BUS_NACKED; valid during the call only. */
+    /* The broker has closed the connection because of this message again and again: the bus does
+     * not send it any more. Runs before its on_outcome (BUS_NACKED). @m is valid during the call
+     * only. */
     void (*on_isolated)(void *ctx, const struct bus_message *m, const char *why);
     void (*on_blocked)(void *ctx, bool blocked);  /* memory or disk alarm at the broker */
     void (*on_pulse)(void *ctx, int64_t took_us); /* a pulse has come back */
-    void (*on_batch_end)(void *ctx); /* every delivery and outcome that was there was handed over */
+    void (*on_batch_end)(void *ctx); /* all deliveries and outcomes that had come are handed over */
 };
 
 struct bus_stats {
@@ -116,20 +120,20 @@ int bus_new(struct bus **out, uv_loop_t *loop, const struct bus_config *config,
 
 /**
  * bus_publish() - send a message and learn its outcome (enum bus_outcome, in model/effect.h)
- * @id: the caller's name for it, handed to on_outcome; 0: do not report
+ * @id: the caller's id of the publish, an argument of on_outcome; 0: the outcome is not reported
  *
- * Never blocks and never refuses; the caller bounds what he has open. A transient message
- * with the id 0 (Progress, step events to a client) is dropped while the broker is away
- * or reads nothing, and not sent again on another connection. Return: 0 or -ENOMEM.
+ * Never blocks and never refuses a message; the caller bounds how many have no outcome yet. A
+ * transient message with the id 0 (Progress, step events to a client) is dropped while the broker
+ * is away or reads nothing, and not sent again on another connection. Return: 0 or -ENOMEM.
  */
 int bus_publish(struct bus *bus, const struct bus_message *m, uint64_t id);
 
 /* What the broker knows of a queue: messages that wait for a consumer, and consumers. */
 typedef void (*bus_inspect_cb)(void *ctx, uint32_t messages, uint32_t consumers);
 
-/* Looks at a queue; @cb runs on the loop thread, or never where the connection is lost before. A
- * queue that is not there has neither. An inspection that begins while another is under way
- * replaces it. */
+/* Inspects a queue. @cb runs on the loop thread; it never runs if the connection is lost before. A
+ * queue that does not exist has no messages and no consumers. An inspection that begins while
+ * another is under way replaces it. */
 void bus_inspect(struct bus *bus, const char *queue, bus_inspect_cb cb, void *ctx);
 
 /* Sends a message from the publishing connection through the broker to the consuming one; on_pulse

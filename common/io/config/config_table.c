@@ -231,7 +231,7 @@ const struct setting config_settings[] = {
      .text = "how long a settled job is kept"},
     {"supervisor.sweep", SETTING_DURATION, CONFIG_SUPERVISOR, AT(supervisor.sweep_ms), "10m",
      SECOND, DAY,
-     .text = "how often every unfinished job is looked at"},
+     .text = "how often every unfinished job is checked"},
 
     {"agent.concurrency", SETTING_INTEGER, CONFIG_AGENT, AT(agent.concurrency), "4", 1, 10000,
      .text = "requests an agent works on at a time, shared evenly among its actors"},

@@ -362,11 +362,19 @@ class Why(cluster.TestCase):
         parks = wire.Policy(maximum_attempts=1, park_interval_ms=100)
         self.submit("parks", [wire.step("a", "hand", retry=parks)])
         self.c.client.reply(self.request("a"), error=error("busy"))
+        self.c.client.until(
+            lambda: self.why("parks")[1]["a"][1].endswith("is one running?"),
+            "the time for the next try of the step to be over long ago")
+        self.assertEqual("PARKED", self.why("parks")[1]["a"][0])
         self.assertRegex(
-            self.until_why("parks", "a", "OVERDUE"),
+            self.why("parks")[1]["a"][1],
             rf"^parked after 1 of 1 failures, next {CLOCK}, last error BROKEN: busy, at agent "
             r"test; no supervisor has checked since: is one running\?$",
         )
+        self.assertEqual(0, self.c.drover("pause", "parks").returncode)
+        self.assertEqual(
+            ("PARKED", "parked after 1 of 1 failures, to be tried again when the job is resumed, "
+             "last error BROKEN: busy, at agent test"), self.why("parks")[1]["a"])
         self.c.client.submit(wire.Submit(
             job_id="rests", definition=wire.Workflow(
                 steps=[wire.step("b", "hand", revert=wire.Revert(action="undo"))], tries=2,

@@ -30,7 +30,7 @@ static void test_too_many_replies(void **state)
     alone_replies(w, buf_str(&json));
     assert_non_null(strstr(buf_str(&w->story),
                            "dead INVALID replies has more than 1000: the rest was "
-                           "not looked at"));
+                           "not read"));
     assert_non_null(strstr(buf_str(&w->story), "OUTCOME_SUCCEEDED"));
     w->story.len = 0;
 }
