@@ -13,6 +13,7 @@ import cluster
 import servers
 import wire
 import workload
+from store_library import schema
 
 FINISHED = ("PROCESSED", "ERROR")
 ACCEPTED = (wire.RECEIPT_CODE_CREATED, wire.RECEIPT_CODE_ALREADY)
@@ -25,8 +26,12 @@ def end_of(job):
         return job["outcome"]
     if job.get("hold"):
         return workload.HELD
-    states = {text.split(" ")[2] for key, text in job.items() if key.isdigit()}
-    return workload.PARKED if "P" in states and not states & set("RBM") else ""
+    step = schema.letters.STEP
+    states = {
+        schema.words("step_record", text).state for key, text in job.items() if key.isdigit()
+    }
+    moves = {step.IN_FLIGHT, step.BACKING_OFF, step.RECOVERY_REQUESTED}
+    return workload.PARKED if step.PARKED in states and not states & moves else ""
 
 
 def empty_folder(directory):
@@ -179,4 +184,7 @@ class Driver:
     def last_to_rest(self):
         """(unix ms of the last history entry of any job, by the store's clock; which job)."""
         entries = self._read("lrange", "hist:", -1, -1)
-        return max((int(last[0].split(" ")[1]), job_id) for job_id, last in entries.items() if last)
+        return max(
+            (int(schema.words("history_entry", last[0]).at), job_id)
+            for job_id, last in entries.items() if last
+        )

@@ -173,6 +173,14 @@ class Columns(unittest.TestCase):
         said = ["cli/x.c:2: 101 columns"]
         self.assertEqual(run(columns, {"cli/x.c": f"\n{line}\n"}), (1, said))
 
+    def test_prose(self):
+        """Tables, blocks of code and single words of a page may be longer."""
+        text = "x" * columns.MOST
+        free = f"| {text} |\n\n    {text}\n\n```\n{text} x\n```\n\n{text}x\n"
+        self.assertEqual(run(columns, {"docs/a.md": free}), (0, []))
+        said = ["docs/a.md:2: 102 columns"]
+        self.assertEqual(run(columns, {"docs/a.md": f"\n{text} x\n"}), (1, said))
+
 
 class Titles(unittest.TestCase):
     def test_titled(self):

@@ -366,7 +366,7 @@ static void on_verdict(struct store *s, enum store_check_verdict verdict)
 
 /* Whether an error means that nothing was done, and that the next store check will find the cause
  * or remove it. */
-static bool calls_for_examination(const struct resp_reply *reply)
+static bool requires_check(const struct resp_reply *reply)
 {
     static const char *const errors[] = {
         "READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "ERR Function not found",
@@ -421,7 +421,7 @@ static void on_reply(struct store *s, const struct resp_reply *reply)
         on_verdict(s, store_check_reply(&s->check, reply, &s->link->out));
         return;
     }
-    if (list_empty(&s->calls) || calls_for_examination(reply)) {
+    if (list_empty(&s->calls) || requires_check(reply)) {
         lose(s, reply->error ? resp_text(reply) : "an answer to no call");
         return;
     }
@@ -798,7 +798,7 @@ static uint64_t number_of(const char *text, const char *name)
     char value[64];
     int64_t number = 0;
 
-    exam_info(text, name, value, sizeof(value));
+    store_check_info(text, name, value, sizeof(value));
     (void)bytes_to_i64(bytes_str(value), &number);
     return number > 0 ? (uint64_t)number : 0;
 }

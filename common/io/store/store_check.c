@@ -87,7 +87,7 @@ static void ask_info(const struct store_check *e, struct buf *command)
     resp_puts(command, "INFO");
 }
 
-const char *exam_info(const char *text, const char *name, char *out, size_t size)
+const char *store_check_info(const char *text, const char *name, char *out, size_t size)
 {
     size_t len = strlen(name);
 
@@ -103,7 +103,7 @@ const char *exam_info(const char *text, const char *name, char *out, size_t size
     return out;
 }
 
-#define INFO(text, name) exam_info((text), (name), (char[64]){0}, 64)
+#define INFO(text, name) store_check_info((text), (name), (char[64]){0}, 64)
 
 static enum store_check_verdict judge_server(struct store_check *e, const char *text)
 {
@@ -152,7 +152,7 @@ static enum store_check_verdict judge_info(struct store_check *e, const struct r
         refuse(e, "Redis is still loading its data");
         return STORE_CHECK_WAIT;
     }
-    exam_info(resp_text(reply), "run_id", e->run, sizeof(e->run));
+    store_check_info(resp_text(reply), "run_id", e->run, sizeof(e->run));
     verdict = judge_server(e, resp_text(reply));
     return verdict == STORE_CHECK_PASSED ? judge_keeping(e, resp_text(reply)) : verdict;
 }

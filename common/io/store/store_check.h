@@ -60,7 +60,7 @@ struct store_check {
 
 /* Copies the value of a line "<name>:<value>" of an answer to INFO to @out, cut to @size; "" if
  * there is none. Return: @out. */
-const char *exam_info(const char *text, const char *name, char *out, size_t size);
+const char *store_check_info(const char *text, const char *name, char *out, size_t size);
 
 /**
  * store_check_begin() - begin the check of a new connection

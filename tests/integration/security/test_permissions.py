@@ -886,7 +886,9 @@ class Permissions(unittest.TestCase):
                         done[text].add(user)
                 for job, (event, users) in RUNS.items():
                     entries = self.store.redis.lrange(f"{KEYS}hist:{job}", 0, -1)
-                    found = event in [entry.split()[2] for entry in entries]
+                    found = event in [
+                        schema.words("history_entry", entry).event for entry in entries
+                    ]
                     self.assertEqual(user in users, found, f"{job}: {entries}")
                 asked = self.store.redis.hget(f"{KEYS}data:some", "n1")
                 self.assertEqual(
