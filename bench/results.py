@@ -43,6 +43,7 @@ SAID = {
     "coverage-report": r"^lines: .*",
     "store-functions": r"^.+(?=\n?\Z)",
     "mutants": r"^\d+ rules, .*",
+    "drawn-mutants": r"^seed \d+: .*|^killed: .*",
 }
 
 

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "scheduler/steer.h"
+#include "scheduler/steer_op.h"
 
 /* Makes the definition that a Migrate asks for: its steps get the numbers that they have in the
  * definition of the job, which the operation's digest names. Puts it into the operation, and the

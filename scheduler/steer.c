@@ -17,6 +17,7 @@
 #include "scheduler/change.h"
 #include "scheduler/definition.h"
 #include "scheduler/state.h"
+#include "scheduler/steer_op.h"
 
 static void steer_free(struct op *op)
 {
