@@ -1682,6 +1682,18 @@ class Functions(unittest.TestCase):
         answer = self.record("A", result="of 0")
         self.assertEqual({str(i): f"of {i}" for i in range(2001)}, results_of(answer))
 
+    def test_longest_answers(self):
+        """An answer has at most 1000 workflows, steps or entries, however many are asked for."""
+        self.submit(LONG)
+        self.redis.hset(f"{KEYS}workflows", mapping={f"w{k:04}@1": "digest" for k in range(1001)})
+        workflows = self.call("inspect workflows", after="", limit=2000)
+        self.assertEqual(("1000", "1"), (workflows.n, workflows.more))
+        self.redis.hset(f"{KEYS}job:{JOB}", "n", 1001)
+        self.assertEqual("1000", self.inspect_job(count=2000, with_data=0).n_steps)
+        self.redis.rpush(f"{KEYS}hist:{JOB}", *(f"{k} 0 mended due" for k in range(1, 1002)))
+        history = self.inspect_history(1, 2000)
+        self.assertEqual(("1000", "1"), (history.n, history.more))
+
     def test_a_page_of_large_errors(self):
         """A page ends once it is large enough, with at least one step. The next page goes on from
         there."""
