@@ -21,7 +21,7 @@ local function on_success(job, i, rec, op)
   rec.current, rec.unstarted = rec.asked, 0
   local name = int(i)
   set_data(job, 'r' .. name, rec.asked == STATE.ACTIVE and op.result or '')
-  remove_parked(job, i) -- also if an undo has succeeded while the job goes forward
+  remove_parked(job, i)
   add_history(job, rec.asked == STATE.ACTIVE and 'done' or 'undone', name, int(rec.attempt),
     token_id(i, rec.token), op.agent)
   come_to_rest(job, i, rec, op.nonce)

@@ -44,7 +44,6 @@ end
 
 -- Records that a step is where the job wants it: each step after it has one less to wait for.
 local function reach_desired(job, i)
-  remove_parked(job, i)
   job.open = job.open - 1
   add_piece(job, i)
 end

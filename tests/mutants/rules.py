@@ -75,9 +75,9 @@ RULES = {
             FUNCTIONS_TEST + "test_a_parked_step_needs_a_person",
         ),
         "a step that has succeeded still counts as parked": (
-            lua("transitions"),
-            "function reach_desired(job, i)\n  remove_parked(job, i)",
-            "function reach_desired(job, i)",
+            lua("record"),
+            "  remove_parked(job, i)\n",
+            "",
             FUNCTIONS_TEST + "test_attention_lasts_until_success",
         ),
         "a job that was acknowledged once stays so": (
@@ -138,7 +138,7 @@ RULES = {
         "a deadline hides why a step is parked": (
             lua("drive"),
             "      put_on_hold(job, 'deadline', '-')\n",
-            "      put_on_hold(job, 'deadline', '-')\n      job.trouble = '- - DEADLINE'\n",
+            "      put_on_hold(job, 'deadline', '-')\n      job.attention_cause = '- - DEADLINE'\n",
             FUNCTIONS_TEST + "test_attention_for_a_parked_step_outlasts_the_deadline",
         ),
         "dead letters of other processes raise no alert": (
@@ -415,7 +415,7 @@ RULES = {
             "            op->call_repeated = true;\n",
         ),
         "a repeated drive makes the same token again": (
-            "scheduler/transition.c",
+            "scheduler/on_control.c",
             "    nonces_next(&s->nonces, op->nonce);\n    ops_drive",
             "    ops_drive",
             f"{SCHEDULER} test_repeated_drive_makes_new_tokens",
@@ -1669,6 +1669,7 @@ RULES = {
             lua("outcome"),
             "  add_notification(job, outcome, reason, job.failed)\n",
             "  add_notification(job, outcome, reason, '')\n",
+            "tests/integration/store/test_functions.py Functions.test_compensation_failed",
         ),
         "a job whose undo has failed goes forward again": (
             lua("commands"),
@@ -1687,7 +1688,7 @@ RULES = {
             lua("transitions"),
             "    set(job, 'failed', job.failed == '' and int(i) or job.failed .. ' ' .. int(i))\n",
             "    set(job, 'failed', '')\n",
-            "tests/integration/jobs/test_turns.py Turns.test_compensation_failed",
+            "tests/integration/store/test_functions.py Functions.test_compensation_failed",
         ),
     },
     "A command is carried out once, by its command_id": {

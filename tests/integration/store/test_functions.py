@@ -594,6 +594,8 @@ class Functions(unittest.TestCase):
         )
         self.record("P", 1)
         self.assertEqual(["COMPENSATION_FAILED", "0 1"], self.job("outcome", "failed"))
+        *_, entry = sorted(self.outbox(), key=lambda entry: int(entry.seq))
+        self.assertEqual("0 1", self.notification(entry).failed)
         self.assertIn("WRONG_STATE", self.steer("enable"))
 
     def migrate(self, name, n, *changed, gone=0):
@@ -2092,19 +2094,20 @@ class Functions(unittest.TestCase):
     def test_deciding_failure(self):
         """The first failure in each direction decides; later ones of that direction change
         nothing."""
-        self.submit(COMPENSATES, LONG, LONG, names="abc", revert=FAILS)
+        gives_up = FAILS.replace("FP", "FF")
+        self.submit(COMPENSATES, LONG, LONG, names="abc", revert=gives_up)
         self.record("A", 1)
         self.record("P", error=an_error("declined"))
         self.assertEqual(["a A PERMANENT 0 PERMANENT", without_details("declined")], self.failure())
         self.record("T", 2, error=an_error("stopped"))
         self.record("D", error="")
         self.assertEqual(["a A PERMANENT 0 PERMANENT", without_details("declined")], self.failure())
-        self.record("P", 1, error=an_error("cannot be taken back"))
+        first = ["b D EXHAUSTED 1 EXHAUSTED", without_details("cannot be taken back")]
+        self.record("T", 1, error=an_error("cannot be taken back"))
+        self.assertEqual(first, self.failure())
         self.record("P", 2, error=an_error("nor this"))
         self.assertEqual(["COMPENSATION_FAILED"], self.job("outcome"))
-        self.assertEqual(
-            ["b D PERMANENT 1 PERMANENT", without_details("cannot be taken back")], self.failure()
-        )
+        self.assertEqual(first, self.failure())
 
     def test_deciding_failure_is_reset_by_another_try(self):
         self.submit(COMPENSATES, names="a", revert=LONG, tries=2)
@@ -2596,7 +2599,11 @@ class Functions(unittest.TestCase):
             self.assertTrue(wait - 10_000 < left <= wait)
             self.drive()
             self.assertEqual(["D"], self.job("desired"))
+            self.redis.zadd(f"{KEYS}due", {JOB: self.now()})  # a bound that is too early
             self.assertEqual([], self.expire().dues)
+            self.assertEqual(
+                float(self.field("next_try")), self.redis.zscore(f"{KEYS}due", JOB)
+            )
             self.redis.set("skew", int(self.redis.get("skew") or 0) + left + 1)
             self.assertEqual([JOB], [due.job_id for due in self.expire().dues])
             self.drive()
