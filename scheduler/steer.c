@@ -23,7 +23,6 @@ static void steer_free(struct op *op)
 {
     struct steer_op *o = steer_of(op);
 
-    buf_deinit(&o->payload);
     free(o->steps);
     free(o->differences);
 }
@@ -95,6 +94,7 @@ static bool migrates(const struct op *op)
 static void steer_call(struct scheduler *s, struct op *op)
 {
     const Drover__V1__Control *m = op->item->message.control;
+    CLEANUP(buf_deinit) struct buf payload = {0};
     struct steer_op *o = steer_of(op);
     const char *owner = access_owner(s->access, op->item->user);
     int64_t most_bytes = access_limits(s->access, op->item->user).bytes;
@@ -119,9 +119,8 @@ static void steer_call(struct scheduler *s, struct op *op)
         .what = change_is_retry(m) ? change_what(s, m->retry) : NULL,
         .n_gone = o->n_gone};
 
-    buf_clear(&o->payload);
-    wire_append_payload(&o->payload, payload_of_command(m));
-    steer.payload = buf_or_abort(&o->payload);
+    wire_append_payload(&payload, payload_of_command(m));
+    steer.payload = effects_copy(s->out, buf_or_abort(&payload));
     nonces_next(&s->nonces, op->nonce);
     ops_steer(s->out, op_call_id(s, op), op->partition, &steer);
 }

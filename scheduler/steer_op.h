@@ -9,7 +9,6 @@
 /* Carries out one command. */
 struct steer_op {
     struct transition_op transition;
-    struct buf payload; /* encoded */
     struct ops_refusal refusal;
     uint32_t *steps; /* those named, or those that differ; owned */
     uint32_t n_steps;

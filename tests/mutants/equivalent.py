@@ -6,6 +6,8 @@ So the name stays if the function moves to another file.
 """
 
 EQUIVALENT = {
+    ("beginning_of", "if n_beginnings == PIECES then", "if n_beginnings ~= PIECES then"): """
+        A cache of formatted numbers is emptied at other times; the texts are the same.""",
     ("lease_length", "return t.heartbeat > 0 and min(3 * t.heartbeat, t.lock) or t.lock",
      "return t.heartbeat > 1 and min(3 * t.heartbeat, t.lock) or t.lock"): """
         A step has no heartbeats (0), or an interval of at least 100 ms.""",

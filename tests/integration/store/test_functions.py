@@ -1684,6 +1684,10 @@ class Functions(unittest.TestCase):
         answer = self.record("A", result="of 0")
         self.assertEqual({str(i): f"of {i}" for i in range(2001)}, results_of(answer))
 
+    def test_error_of_a_dry_run(self):
+        with self.assertRaises(redis.ResponseError):
+            self.ask("look", name="expire", arguments=["no number", 1, 1, 0, 0, 0, 0, 0])
+
     def test_longest_answers(self):
         """An answer has at most 1000 workflows, steps or entries, however many are asked for."""
         self.submit(LONG)

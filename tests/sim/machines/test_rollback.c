@@ -30,6 +30,15 @@ static void reconnect(struct pair *w, enum peer peer)
     pair_pass(w, MINUTE);
 }
 
+/* The store deletes j0, as after its retention. */
+static void delete_j0(struct pair *w)
+{
+    const char *keys[] = {"DEL", "drover:{p0}:job:j0", "drover:{p1}:job:j0"};
+    CLEANUP(buf_deinit) struct buf text = {0};
+
+    simstore_command(w->store, keys, array_size(keys), &text);
+}
+
 /* Each scheduler reports the jobs that it accepted itself, in their order, and none that still
  * exists. */
 static void test_store_went_back(void **state)
@@ -280,16 +289,42 @@ static void test_jobs_before_an_outage_are_checked(void **state)
 static void test_deleted_jobs_are_not_lost(void **state)
 {
     struct pair *w = *state;
-    const char *keys[] = {"DEL", "drover:{p0}:job:j0", "drover:{p1}:job:j0"};
-    CLEANUP(buf_deinit) struct buf text = {0};
 
     pair_submit(w, A, "j0");
     pair_served(w, A, "j0");
     pair_pass(w, MINUTE);
     pair_step(w, A, (struct scheduler_event){.type = SCHEDULER_MEMORY});
-    simstore_command(w->store, keys, array_size(keys), &text);
+    delete_j0(w);
     w->run = "second";
     reconnect(w, A);
+    pair_expect(w, "");
+}
+
+/* Once a check after a restart has all its answers, a job that is gone is no loss. */
+static void test_jobs_deleted_after_a_check(void **state)
+{
+    struct pair *w = *state;
+
+    pair_submit(w, A, "j0");
+    w->run = "second";
+    pair_connect(w, A);
+    delete_j0(w);
+    pair_connect(w, A);
+    pair_expect(w, "");
+}
+
+/* The same if the connection was lost during the first check. */
+static void test_jobs_deleted_after_a_second_check(void **state)
+{
+    struct pair *w = *state;
+
+    pair_submit(w, A, "j0");
+    w->run = "second";
+    w->deaf_to = "mark";
+    pair_connect(w, A);
+    reconnect(w, A);
+    delete_j0(w);
+    pair_connect(w, A);
     pair_expect(w, "");
 }
 
@@ -311,6 +346,8 @@ int main(void)
         TEST(test_old_jobs_are_not_checked),
         TEST(test_jobs_before_an_outage_are_checked),
         TEST(test_deleted_jobs_are_not_lost),
+        TEST(test_jobs_deleted_after_a_check),
+        TEST(test_jobs_deleted_after_a_second_check),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

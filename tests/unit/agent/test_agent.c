@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "agent/agent.h"
+#include "agent/state.h"
 #include "base/log.h"
 #include "model/wire.h"
 
@@ -70,6 +70,8 @@ static void tell_reply(struct world *w, const Drover__V1__StepReply *m)
         buf_printf(&w->story, "+%d", (int)m->error->retry_after_ms);
     if (m->batch > 0)
         buf_printf(&w->story, " takes %u", (unsigned)m->batch);
+    if (m->error && strcmp(m->error->class_, "NO_SLOT") == 0)
+        assert_int_equal(m->duration_ms, 0); /* it has not begun */
 }
 
 static void tell_headers(struct world *w, const struct bus_message *m)
@@ -103,6 +105,7 @@ static void tell_replies(struct world *w, const struct bus_message *m)
         const Drover__V1__Progress *p = message.replies->progress[i];
 
         assert_int_equal(wire_check_progress(message.replies, i, &problem), 0);
+        assert_string_equal(p->agent, "tester");
         if (m->reply_to) {
             buf_printf(&w->story, "progress %s %.2f %s", p->step, p->fraction, p->note);
             assert_string_equal(m->reply_to, "amq.rabbitmq.reply-to");
@@ -536,6 +539,7 @@ static void test_no_retry_after_the_lease(void **state)
     w->now = 1000;
     turn_ends(w);
     expect(w, "0: start a\n1000: ack 1\n");
+    assert_null(w->agent->outgoing); /* no message without replies is kept */
 }
 
 /* The agent is cut off between two tries: it replies with the error that it knows. */
