@@ -240,15 +240,11 @@ function functions.expire(p, skip, limit, lease_factor, latest, since, jump, aft
       break
     end
     seen = seen + min(steps, BUDGET)
-    local before = #jobs
     local good, named, whole = try_job(expire_job, p, id, now, lease_factor, clock, jobs)
     if good then
       n_jobs = n_jobs + named
       more = more or not whole
     else -- corrupt: a sweep reports it
-      for j = #jobs, before + 1, -1 do
-        jobs[j] = nil
-      end
       call('ZADD', p .. 'due', int(now + SWEEP_BOUND), id)
     end
   end

@@ -453,7 +453,7 @@ RULES = {
             "scheduler/on_submit.c",
             "    op_call(s, op, submit_call, submit_answered);\n",
             '    receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED, "", "", '
-            'op->workflow, s->now);\n'
+            'op->definition.workflow, s->now);\n'
             "    op_call(s, op, submit_call, submit_answered);\n",
         ),
         "the sender is answered after the acknowledgement": (
@@ -1522,6 +1522,12 @@ RULES = {
             "try_job(sweep_one, p, id, now, sweep, places)\n",
             "true, sweep_one(p, id, now, sweep, places)\n",
             "tests/integration/store/test_functions.py Functions.test_corrupt_jobs",
+        ),
+        "a right that is missing makes a job corrupt": (
+            lua("job"),
+            "    error(first, 0)\n",
+            "",
+            "tests/integration/store/test_functions.py Functions.test_error_that_is_not_the_jobs",
         ),
         "a corrupt job cannot be killed": (
             lua("steer"),
@@ -3175,7 +3181,7 @@ RULES = {
         "an incarnation that has lost the broker counts as killed": (
             "scheduler/poison.c",
             "        op_unref(s, op);\n    }\n    take_back(s);\n",
-            "        op_unref(s, op);\n    }\n    s->suspect = NULL;\n",
+            "        op_unref(s, op);\n    }\n    s->suspects.present = NULL;\n",
             f"{SUSPECTS} test_restarts_of_the_broker",
         ),
         "a message that did not kill its scheduler holds up the others": (

@@ -88,11 +88,18 @@ class Functions(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.redis = cls.enterClassContext(simulated_redis() if SIMULATED else real_redis())
+        cls.load_library()
+
+    @classmethod
+    def load_library(cls, **changed):
+        """Loads the library, whose clock a test can move. changed: a text of the library that is
+        replaced by another for each argument, as (text, other)."""
+        text = LIBRARY
         clock = "unpack(call('TIME'))\n  return "
-        assert LIBRARY.count(clock) == 1
-        cls.redis.function_load(
-            LIBRARY.replace(clock, f"{clock}(call('GET', 'skew') or 0) + "), replace=True
-        )
+        for old, new in [(clock, f"{clock}(call('GET', 'skew') or 0) + "), *changed.values()]:
+            assert text.count(old) == 1
+            text = text.replace(old, new)
+        cls.redis.function_load(text, replace=True)
 
     def setUp(self):
         self.redis.flushall()
@@ -1684,6 +1691,56 @@ class Functions(unittest.TestCase):
         answer = self.record("A", result="of 0")
         self.assertEqual({str(i): f"of {i}" for i in range(2001)}, results_of(answer))
 
+    def test_each_function_may_be_called_first(self):
+        """Redis keeps nothing of a library that is loaded anew: each function sets up what it needs
+        of Lua."""
+        unknown, token = "UNKNOWN_JOB", "0.0"
+        calls = {
+            "define": lambda: self.define_piece("d", "", 0, 1).code == "DEFINED",
+            "submit": lambda: self.submit_call().code == "UNKNOWN_DEFINITION",
+            "record": lambda: self.reply("A", token).code == unknown,
+            "unsent": lambda: self.unsent(1, token) == [],
+            "renew": lambda: self.renew(token).code == unknown,
+            "taken": lambda: self.take(token).code == unknown,
+            "expire": lambda: self.expire().n_due == "0",
+            "drive": lambda: self.drive().code == unknown,
+            "steer": lambda: self.command("cancel").code == unknown,
+            "settle_owed": lambda: self.call("settle_owed", notifications=[]).code == "SETTLED",
+            "lead": lambda: self.call("lead", supervisor="s", lease=1000).code == "LEADS",
+            "inspect": lambda: self.inspect_job().code == "UNKNOWN",
+            "told": lambda: self.call("told", cause="x", what="over", nonce="n").code == "OVER",
+            "step_events": lambda: self.call("step_events", job_id=JOB).code == unknown,
+            "mark": lambda: self.call("mark", run="r", nonce="n", job_ids=[JOB]).n_lost == "1",
+            "suspect": lambda: self.call(
+                "suspect", digest="m", incarnation="a", what="begin").incarnations == "1",
+            "forget": lambda: self.call("forget", retention=0, limit=9).jobs == "0",
+            "sweep": lambda: self.call("sweep", cursor="").job_id == "",
+            "look": lambda: self.dry_run("sweep", cursor="").job_id == "",
+            "version": lambda: int(self.call("version").build) > 0,
+        }
+        self.assertEqual({name.split()[0] for name in schema.functions}, set(calls))
+        for name, answers in calls.items():
+            with self.subTest(name):
+                self.load_library()
+                self.assertTrue(answers())
+
+    def test_error_that_is_not_the_jobs(self):
+        """A job is not corrupt because Redis refuses a command: here a user without a right."""
+        error = "{err = \"ERR The user executing the script can't run this command\"}"
+        self.load_library(call=(
+            "  call = redis.call\n",
+            "  call = function(command, ...) "
+            f"if command == 'HINCRBY' and redis.call('GET', 'denied') then error({error}, 0) end "
+            "return redis.call(command, ...) end\n",
+        ))
+        self.addCleanup(self.load_library)
+        self.submit(LONG)
+        self.record("A")
+        self.redis.set("skew", 60_000)
+        self.redis.set("denied", 1)
+        with self.assertRaisesRegex(redis.ResponseError, "can't run this command"):
+            self.expire()
+
     def test_error_of_a_dry_run(self):
         with self.assertRaises(redis.ResponseError):
             self.ask("look", name="expire", arguments=["no number", 1, 1, 0, 0, 0, 0, 0])
@@ -1985,6 +2042,28 @@ class Functions(unittest.TestCase):
         self.assertEqual("RENEWED", self.renew(self.step(0).token).code)
         self.define("e", SHORT)
         self.assertEqual(("WRONG_STATE", "IN_FLIGHT"), self.migrate("e", 1, 0))
+
+    def test_migrate_beside_a_step_in_flight(self):
+        """One step has to be undone first. Another one that differs is in flight, and no agent has
+        begun it; meanwhile one may."""
+        self.submit(LONG, LONG, revert=LONG)
+        self.record("T")
+        self.redis.set("skew", 61000)
+        self.record("N", 1)
+        self.assertEqual("R", self.step(1).state)
+        self.define("e", SHORT, SHORT, revert=LONG)
+        self.assertEqual(("WRONG_STATE", "IN_FLIGHT"), self.migrate("e", 2, 0, 1))
+        self.assertEqual("DONE", self.migrate("e", 2, 0))
+
+    def test_migrate_with_many_undos(self):
+        self.submit(*[LONG] * (BUDGET + 1), revert=LONG)
+        for i in range(BUDGET + 1):
+            self.record("T", i)
+        self.define("e", *[SHORT] * (BUDGET + 1), revert=LONG)
+        self.assertEqual(
+            ("WRONG_STATE", "MANY_UNKNOWN"), self.migrate("e", BUDGET + 1, *range(BUDGET + 1))
+        )
+        self.assertEqual("DONE", self.migrate("e", BUDGET + 1, *range(BUDGET)))
 
     def test_migrate_to_an_unknown_definition(self):
         self.submit(LONG)
@@ -2664,6 +2743,10 @@ class Functions(unittest.TestCase):
         self.submit(*(steps or (LONG,)), **definition)
         self.record("T")
         self.assertEqual(["U", "P"], self.step(0, "current state"))
+
+    def test_change_to_an_unknown_definition(self):
+        self.park(revert=LONG)
+        self.assertEqual("MOVED", self.change("e", 0))
 
     def test_change_of_the_lease(self):
         """It is the same work under the same key; its failures and expiries are counted anew."""

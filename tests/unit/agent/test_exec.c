@@ -31,7 +31,7 @@
 #include "model/wire.h"
 
 #define LEASE_MS 60000 /* never reached, except in tests of the lease */
-#define PATIENCE_MS 20000
+#define PATIENCE_MS 10000
 
 struct world {
     uv_loop_t loop;
