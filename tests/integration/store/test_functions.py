@@ -1065,12 +1065,24 @@ class Functions(unittest.TestCase):
         jobs have."""
         self.define("d", LONG)
         for i in range(20):
-            labels = "4:=ann" + ("6:rare=1" if i == 0 else "")
+            labels = "4:=ann" + ("6:rare=1" if i == 19 else "")
             self.assertEqual("CREATED", self.submit_call(job=f"j{i}", labels=labels).code)
         for labels in (("=ann", "rare=1"), ("rare=1", "=ann")):
             answer = self.inspect_jobs(*labels)
-            self.assertEqual(["j0"], [job.job_id for job in answer.listed_jobs])
-            self.assertEqual("j0", answer.last_id, "the store has read no other job")
+            self.assertEqual(["j19"], [job.job_id for job in answer.listed_jobs])
+            self.assertEqual("j19", answer.last_id, "the store has read no other job")
+
+    def test_list_by_workflow(self):
+        """The store reads the jobs of that workflow only."""
+        self.define("d", LONG)
+        for i in range(20):
+            self.assertEqual("CREATED", self.submit_call(job=f"j{i}").code)
+        self.redis.hset(f"{KEYS}data:j19", "workflow", "order@1")
+        self.redis.zadd(f"{KEYS}w:order", {"j19": self.redis.zscore(f"{KEYS}jobs", "j19")})
+        for workflow in ("order", "order@1"):
+            answer = self.inspect_jobs(workflow=workflow)
+            self.assertEqual(["j19"], [job.job_id for job in answer.listed_jobs])
+            self.assertEqual("j19", answer.last_id, "the store has read no other job")
 
     def test_no_start_beyond_the_horizon(self):
         self.define("d", LONG)

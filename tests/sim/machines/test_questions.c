@@ -402,13 +402,17 @@ static void test_query(void **state)
     struct alone *w = *state;
     CLEANUP(wire_free) struct wire_message all = {0}, page = {0}, none = {0};
 
-    alone_submit(w, SUBMIT("j", ", \"input\": {\"text\": \"in\"}"));
+    alone_submit(w,
+                 SUBMIT("j", ", \"input\": {\"text\": \"in\"}, \"labels\": [{\"name\": \"shop\", "
+                             "\"value\": \"north\"}, {\"name\": \"tier\", \"value\": \"two\"}]"));
     alone_serve(w, "j", "a", DONE ", \"result\": {\"text\": \"out\"}");
     alone_ask(w, "{\"jobId\": \"j\", \"query\": {\"withData\": true}}", &all);
     assert_int_equal(all.answer->status->n_steps, 2);
     assert_int_equal(all.answer->status->input->data.len, 2);
     assert_int_equal(all.answer->status->steps[0]->state, DROVER__V1__STEP_STATE__STEP_STATE_DONE);
     assert_int_equal(all.answer->status->steps[0]->result->data.len, 3);
+    assert_int_equal(all.answer->status->n_labels, 2);
+    assert_string_equal(all.answer->status->labels[1]->value, "two");
 
     alone_ask(w, "{\"jobId\": \"j\", \"query\": {\"fromStep\": 1, \"maxSteps\": 1}}", &page);
     assert_int_equal(page.answer->status->n_steps, 1);
