@@ -37,6 +37,7 @@ void *op_new(struct scheduler *s, struct item *item, const char *job, size_t siz
     nonces_next(&s->nonces, op->nonce);
     list_init(&op->link);
     item->refs++;
+    s->ops++;
     return op;
 }
 
@@ -55,6 +56,7 @@ void op_free(struct scheduler *s, struct op *op)
     free(op->definition.rest);
     free(op->job);
     free(op);
+    s->ops--;
 }
 
 void op_unref(struct scheduler *s, struct op *op)

@@ -96,6 +96,7 @@ struct scheduler *scheduler_free(struct scheduler *s)
     alert_group_free_all(s);
     allowance_free_all(s);
     rollback_free(s);
+    assert(s->ops == 0);
     heap_deinit(&s->timers);
     free(s->name);
     free(s);

@@ -65,6 +65,7 @@ struct scheduler {
     /* work in progress */
     uint64_t last_id; /* of a call or a publish */
     struct list items;
+    unsigned ops;        /* operations that exist */
     struct call *calls;  /* struct call, by id: op.c */
     struct heap timers;  /* operations that wait to repeat a call */
     struct list stalled; /* transitions whose requests wait for capacity */
