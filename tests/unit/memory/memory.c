@@ -15,12 +15,18 @@
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t size);
+ProtobufCMessage *__real_protobuf_c_message_unpack(const ProtobufCMessageDescriptor *type,
+                                                   ProtobufCAllocator *allocator, size_t len,
+                                                   const uint8_t *data);
 void __real_protobuf_c_message_free_unpacked(ProtobufCMessage *m, ProtobufCAllocator *allocator);
 void __real_free(void *p);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t size);
 void *__wrap_reallocarray(void *p, size_t n, size_t size);
+ProtobufCMessage *__wrap_protobuf_c_message_unpack(const ProtobufCMessageDescriptor *type,
+                                                   ProtobufCAllocator *allocator, size_t len,
+                                                   const uint8_t *data);
 void __wrap_protobuf_c_message_free_unpacked(ProtobufCMessage *m, ProtobufCAllocator *allocator);
 char *__wrap_strdup(const char *s);
 void __wrap_free(void *p);
@@ -91,16 +97,30 @@ void __wrap_free(void *p)
     __real_free(p);
 }
 
+static void *allocate(void *unused, size_t size)
+{
+    return __wrap_malloc(size);
+}
+
 static void release(void *unused, void *p)
 {
     __wrap_free(p);
 }
 
+/* Without an allocator of the caller the library uses its own functions, which do not fail and are
+ * not counted. */
+static ProtobufCAllocator counted = {.alloc = allocate, .free = release};
+
+ProtobufCMessage *__wrap_protobuf_c_message_unpack(const ProtobufCMessageDescriptor *type,
+                                                   ProtobufCAllocator *allocator, size_t len,
+                                                   const uint8_t *data)
+{
+    return __real_protobuf_c_message_unpack(type, allocator ? allocator : &counted, len, data);
+}
+
 /* An allocator of the caller frees with the library's own function, which is not counted. */
 void __wrap_protobuf_c_message_free_unpacked(ProtobufCMessage *m, ProtobufCAllocator *allocator)
 {
-    static ProtobufCAllocator counted = {.free = release};
-
     __real_protobuf_c_message_free_unpacked(m, allocator ? allocator : &counted);
 }
 

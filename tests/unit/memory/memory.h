@@ -4,7 +4,7 @@
  *
  * Link with memory_link_args of the meson file. They replace malloc, calloc, realloc, reallocarray,
  * strdup and free by these functions in all code that is linked statically. json.c gives these
- * functions to jansson; protobuf-c uses them by default for what it frees.
+ * functions to jansson; protobuf-c uses them by default.
  */
 #pragma once
 

@@ -26,6 +26,7 @@
 #include "agent/template.h"
 #include "base/heap.h"
 #include "memory/memory.h"
+#include "model/change.h"
 #include "model/history.h"
 #include "model/json.h"
 #include "model/listing.h"
@@ -270,6 +271,8 @@ static void test_base(void **state)
 #define OTHER_STEPS                                                                                \
     "{\"name\":\"c\",\"actor\":\"y\",\"after\":[\"n\"]},{\"name\":\"n\",\"actor\":\"x\"},"         \
     "{\"name\":\"a\",\"actor\":\"z\"}"
+#define CHANGE                                                                                     \
+    "{\"actor\":\"z\",\"retry\":{\"nonRetryable\":[\"other\"]},\"revert\":{\"lockMs\":\"7000\"}}"
 #define STATUS                                                                                     \
     "{\"jobId\":\"j\",\"workflow\":\"w@1\",\"labels\":" LABELS                                     \
     ",\"steps\":[{\"name\":\"a\",\"after\":[\"b\"],\"lastError\":" ERROR ",\"result\":" PAYLOAD    \
@@ -486,6 +489,22 @@ static int do_migration(const void *input, struct result *out)
     return 0;
 }
 
+struct changing {
+    const struct workflow *from;
+    const Drover__V1__Step *change;
+};
+
+static int do_change(const void *input, struct result *out)
+{
+    const struct changing *c = input;
+    struct workflow *to = NULL;
+    int r = change_apply(&to, c->from, 0, c->change, NULL);
+
+    if (r)
+        return to ? -EPROTO : r;
+    return keep_workflow(out, to);
+}
+
 static Drover__V1__Workflow *definition(const char *json)
 {
     ProtobufCMessage *m;
@@ -498,18 +517,23 @@ static Drover__V1__Workflow *definition(const char *json)
 static void test_workflows(void **state)
 {
     Drover__V1__Workflow *from = definition(WORKFLOW(STEPS)),
-                         *to = definition(WORKFLOW(OTHER_STEPS));
+                         *to = definition(WORKFLOW(OTHER_STEPS)),
+                         *changes = definition(WORKFLOW(CHANGE));
+    struct changing changing = {.change = changes->steps[0]};
     struct workflow *versions[2];
 
     assert_int_equal(workflow_new(&versions[0], from, "", NULL), 0);
+    changing.from = versions[0];
     assert_int_equal(workflow_new(&versions[1], to, "", NULL), 0);
     expect_failures("workflow_new", do_workflow, from);
     expect_failures("workflow_new_from_bytes", do_workflow_bytes, &versions[0]->canonical);
     expect_failures("migration_plan", do_migration, versions);
+    expect_failures("change_apply", do_change, &changing);
     workflow_unref(versions[0]);
     workflow_unref(versions[1]);
     drover__v1__workflow__free_unpacked(from, NULL);
     drover__v1__workflow__free_unpacked(to, NULL);
+    drover__v1__workflow__free_unpacked(changes, NULL);
 }
 
 /* ---- machines ---- */

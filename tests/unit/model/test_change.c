@@ -19,7 +19,7 @@
 static const char WORKFLOW[] =
     "{\"name\":\"w\",\"version\":3,\"lockMs\":5000,\"steps\":["
     "{\"name\":\"a\",\"actor\":\"x\",\"arguments\":{\"json\":1},\"retry\":{\"maximumAttempts\":2,"
-    "\"jitter\":0.5},\"revert\":{\"action\":\"back\",\"lockMs\":7000}},"
+    "\"jitter\":0.5,\"nonRetryable\":[\"old\"]},\"revert\":{\"action\":\"back\",\"lockMs\":7000}},"
     "{\"name\":\"b\",\"actor\":\"x\",\"after\":[\"a\"]}]}";
 
 static ProtobufCMessage *message(const ProtobufCMessageDescriptor *type, const char *json)
@@ -79,6 +79,7 @@ static void test_terms(void **state)
     assert_int_equal(a->forward.wait_ms, 1000);
     assert_int_equal(a->forward.policy.maximum_attempts, 8);
     assert_true(a->forward.policy.jitter == 0.5); /* not given: unchanged */
+    assert_int_equal(a->forward.policy.n_non_retryable, 1);
     assert_non_null(a->forward.arguments);
     assert_string_equal(a->revert.action, "back");
     assert_int_equal(a->revert.lock_ms, 7000);
@@ -97,6 +98,22 @@ static void test_other_work(void **state)
     assert_string_equal(f.to->steps[1].forward.action, "do");
     assert_int_equal(f.to->steps[1].n_after, 1);
     assert_int_equal(migration_how(&f.from->steps[1], &f.to->steps[1]), DIFFERENCE_OTHER);
+}
+
+/* A list is replaced as a whole. */
+static void test_list(void **state)
+{
+    CLEANUP(fixture_deinit) struct fixture f = {0};
+    const struct policy *policy;
+
+    assert_int_equal(change(&f, 0, "{\"retry\":{\"nonRetryable\":[\"new\",\"other\"]}}"), 0);
+    policy = &f.to->steps[0].forward.policy;
+    assert_string_equal(f.fields, "retry.non_retryable");
+    assert_int_equal(policy->n_non_retryable, 2);
+    assert_string_equal(policy->non_retryable[0], "new");
+    assert_string_equal(policy->non_retryable[1], "other");
+    assert_int_equal(policy->maximum_attempts, 2);
+    assert_int_equal(f.from->steps[0].forward.policy.n_non_retryable, 1);
 }
 
 static void test_no_difference(void **state)
@@ -128,9 +145,8 @@ static void test_invalid_change(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_terms),
-        cmocka_unit_test(test_other_work),
-        cmocka_unit_test(test_no_difference),
+        cmocka_unit_test(test_terms),          cmocka_unit_test(test_other_work),
+        cmocka_unit_test(test_list),           cmocka_unit_test(test_no_difference),
         cmocka_unit_test(test_invalid_change),
     };
 
