@@ -74,6 +74,39 @@ static void test_rate_of_redelivered_messages(void **state)
     w->story.len = 0;
 }
 
+#define USERS_MOST 1024 /* whose allowances a scheduler keeps */
+
+/* Lists jobs under the name of the @n-th of many users. */
+static bool lists_as(struct alone *w, int n)
+{
+    char user[16];
+
+    snprintf(user, sizeof(user), "u%d", n);
+    return lists(w, user);
+}
+
+/* For one user more than that the oldest allowance is dropped, and no other. */
+static void test_rate_of_many_users(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(buf_deinit) struct buf list = {0};
+
+    with_owners(w);
+    buf_puts(&list, LIST);
+    memset(buf_reserve(&list, 500000), ' ', 500000); /* some hundred units: ten seconds' worth */
+    list.len += 500000;
+    say_as(w, "ann", SCHEDULER_CONTROL, "me", buf_str(&list));
+    assert_non_null(strstr(buf_str(&w->story), "ANSWER_CODE_DONE"));
+    w->story.len = 0;
+    for (int n = 1; n < USERS_MOST; n++)
+        assert_true(lists_as(w, n));
+    assert_false(lists(w, "ann"));
+    assert_true(lists_as(w, USERS_MOST));
+    assert_true(lists(w, "ann"));
+    assert_false(lists_as(w, USERS_MOST));
+    assert_false(lists_as(w, USERS_MOST - 1));
+}
+
 /* Without a reply_to the message becomes a dead letter; a large message is not even decoded. */
 static void test_rate_without_a_reply_to(void **state)
 {
@@ -251,6 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_rate),
         TEST(test_rate_of_redelivered_messages),
+        TEST(test_rate_of_many_users),
         TEST(test_rate_without_a_reply_to),
         TEST(test_job_limit),
         TEST(test_definition_limit),
