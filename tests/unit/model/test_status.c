@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Status: how a step's record is shown to people
+ * Status: how the records of a step and of a job are shown to people
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,6 +82,11 @@ static void test_progress(void **state)
     m = status_of(w, "D A R 1 2 other 99 1 0 0 0"); /* the Progress is of another dispatch */
     assert_false(m->begun);
     assert_true(m->fraction == 0);
+    w->step.progress = bytes_str("t 99 0.5 half way"); /* of a build before 46 */
+    m = status_of(w, "D A R 1 2 t 99 1 0 0 0");
+    assert_true(m->begun && m->fraction == 0.5);
+    assert_string_equal(m->note, "half way");
+    assert_string_equal(m->agent, "");
     w->step.progress = bytes_str("t 99 half");
     m = status_of(w, "D A R 1 2 t 99 1 0 0 0");
     assert_false(m->begun);
@@ -96,8 +101,48 @@ static void test_unknown_records(void **state)
 
     assert_string_equal(m->name, "a");
     assert_int_equal(m->state, DROVER__V1__STEP_STATE__STEP_STATE_UNSPECIFIED);
+    w->step.progress = bytes_str("t 99 0.5@a-1"); /* no word ends behind the '@' */
+    m = status_of(w, "D A R 1 2 t 99 1 0 0 0");
+    assert_true(m->begun && m->fraction == 0.5);
+    assert_string_equal(m->note, "a-1");
+    assert_string_equal(m->agent, "");
     w->step.step = 1;
     assert_null(status_of(w, ""));
+}
+
+static const Drover__V1__JobStatus *job_status_of(struct world *w, const char *attention,
+                                                  const char *failure)
+{
+    w->job.attention = bytes_str(attention);
+    w->job.failure = bytes_str(failure);
+    drover__v1__job_status__init(&w->status);
+    status_job(&w->fx, &w->status, bytes_str("j"), &w->job);
+    return &w->status;
+}
+
+/* A reason that this build cannot read is none. */
+static void test_reasons_of_a_job(void **state)
+{
+    struct world *w = *state;
+    const Drover__V1__JobStatus *m = job_status_of(w, "parked 5 a x BAD", "b A DEATHS 0 -");
+
+    assert_int_equal(m->attention->needs, DROVER__V1__NEED__NEED_PARKED);
+    assert_int_equal(m->attention->since, 5);
+    assert_string_equal(m->attention->step, "a");
+    assert_string_equal(m->attention->actor, "x");
+    assert_string_equal(m->attention->error_class, "BAD");
+    assert_string_equal(m->error->class_, "DEATHS");
+    assert_string_equal(m->failed_step, "b");
+    m = job_status_of(w, "parked x a x BAD", "b AA DEATHS 0 -");
+    assert_null(m->attention);
+    assert_null(m->error);
+    assert_string_equal(m->failed_step, "");
+    assert_null(job_status_of(w, "bored 5 a x BAD", "")->attention);
+    assert_null(job_status_of(w, "", "")->attention);
+    assert_int_equal(job_status_of(w, "deadline 5 - - -", "")->attention->needs,
+                     DROVER__V1__NEED__NEED_DEADLINE);
+    assert_int_equal(job_status_of(w, "ended 5 - - -", "")->attention->needs,
+                     DROVER__V1__NEED__NEED_ENDED);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -108,6 +153,7 @@ int main(void)
         TEST(test_timers_after_a_turn),
         TEST(test_progress),
         TEST(test_unknown_records),
+        TEST(test_reasons_of_a_job),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

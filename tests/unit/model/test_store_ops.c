@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "model/store_ops.h"
+#include "model/store_schema.h"
 
 #define NONE                                                                                       \
     "012345678901234567890123456789012345678901234567890123456789012" /* a token as long as may be \
@@ -120,13 +121,22 @@ static int refusal(const char *why, const char *step, struct ops_refusal *out)
 #define ITEMS 12
 
 /* @text: the items, with a bar behind each. */
+static struct ops_reader many(struct bytes items[ITEMS], const char *text)
+{
+    struct ops_reader r = {.items = items};
+
+    for (const char *bar; (bar = strchr(text, '|')) != NULL; text = bar + 1) {
+        assert_true(r.left < ITEMS);
+        items[r.left++] = bytes_of(text, (size_t)(bar - text));
+    }
+    return r;
+}
+
 static int driven(const char *text, struct effects *fx, struct ops_transition *out)
 {
     struct bytes items[ITEMS];
-    struct ops_reader r = {.items = items};
+    struct ops_reader r = many(items, text);
 
-    for (const char *bar; (bar = strchr(text, '|')) != NULL; text = bar + 1)
-        items[r.left++] = bytes_of(text, (size_t)(bar - text));
     return ops_read_transition(&r, fx, out);
 }
 
@@ -225,12 +235,151 @@ static void test_swept(void **state)
     assert_int_equal(m.n_mended, 0);
 }
 
+/* ---- texts of a job ---- */
+
+/* Compares three texts. */
+static void expect_words(struct bytes a, const char *first, struct bytes b, const char *second,
+                         struct bytes c, const char *third)
+{
+    assert_true(bytes_is(a, first));
+    assert_true(bytes_is(b, second));
+    assert_true(bytes_is(c, third));
+}
+
+static void test_attention(void **state)
+{
+    static const char *const bad[] = {"", "parked", "parked  a x BAD", "parked x a x BAD",
+                                      "parked 5 a x BAD more"};
+    struct ops_attention m;
+
+    for (size_t i = 0; i < array_size(bad); i++)
+        if (ops_read_attention(bytes_str(bad[i]), &m) != -EPROTO)
+            fail_msg("%s", bad[i]);
+    assert_int_equal(ops_read_attention(bytes_str("parked 1700000001000 a x BAD"), &m), 0);
+    assert_true(bytes_is(m.kind, "parked"));
+    assert_int_equal(m.since, 1700000001000);
+    expect_words(m.step, "a", m.actor, "x", m.class, "BAD");
+    assert_int_equal(ops_read_attention(bytes_str("deadline 5 - - -"), &m), 0);
+    assert_true(bytes_is(m.kind, "deadline"));
+    expect_words(m.step, "", m.actor, "", m.class, "");
+}
+
+/* Of the failures forward and back the last one counts. */
+static void test_failure(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "a",
+                                      "a AD PERMANENT 0 BAD",
+                                      "a  PERMANENT 0 BAD",
+                                      "a A",
+                                      "a A PERMANENT 0 BAD more",
+                                      "a A PERMANENT 0 BAD|"};
+    struct ops_failure m;
+
+    for (size_t i = 0; i < array_size(bad); i++)
+        if (ops_read_failure(bytes_str(bad[i]), &m) != -EPROTO)
+            fail_msg("%s", bad[i]);
+    assert_int_equal(ops_read_failure(bytes_str("a D PERMANENT 0 BAD"), &m), 0);
+    assert_true(bytes_is(m.step, "a") && bytes_is(m.reason, "PERMANENT"));
+    assert_int_equal(m.asked, STATE_DISABLED);
+    assert_int_equal(ops_read_failure(bytes_str("a A EXHAUSTED 0 BAD|b D DEATHS 1 -"), &m), 0);
+    assert_true(bytes_is(m.step, "b") && bytes_is(m.reason, "DEATHS"));
+    assert_int_equal(m.asked, STATE_DISABLED);
+    assert_int_equal(ops_read_failure(bytes_str("- A DEADLINE - -"), &m), 0);
+    assert_true(bytes_is(m.step, "") && bytes_is(m.reason, "DEADLINE"));
+    assert_int_equal(m.asked, STATE_ACTIVE);
+}
+
+/* ---- step events ---- */
+
+static int step_events(const char *text, struct effects *fx, struct ops_step_events *out)
+{
+    struct bytes items[ITEMS];
+    struct ops_reader r = many(items, text);
+
+    return ops_read_step_events(&r, fx, out);
+}
+
+static void test_step_events(void **state)
+{
+    struct effects fx = {0};
+    struct ops_step_events m = {.n = 7};
+
+    assert_int_equal(step_events("", &fx, &m), -EPROTO);
+    assert_int_equal(m.n, 0);
+    assert_int_equal(step_events("UNKNOWN_JOB|", &fx, &m), -ENOENT);
+    assert_int_equal(step_events("FOUND|1 2 3|w@1|ann|me|c|", &fx, &m), -EPROTO);
+    assert_int_equal(step_events("FOUND|1 2|w@1|ann|me|c|json|", &fx, &m), -EPROTO);
+    assert_int_equal(step_events("FOUND|1 2 3|w@1|ann|me|c|json|4 5 done 1 A|s||", &fx, &m),
+                     -EPROTO);
+    assert_int_equal(step_events("FOUND|1 2 3|w@1|ann|me|c||", &fx, &m), 0);
+    assert_int_equal(m.n, 0);
+    assert_false(m.json);
+    assert_int_equal(
+        step_events("FOUND|1 2 3|w@1|ann|me|c|json|4 5 failed 6 D a-1|s|error|", &fx, &m), 0);
+    assert_true(m.now == 1 && m.open == 2 && m.steps == 3 && m.json && m.n == 1);
+    expect_words(m.workflow, "w@1", m.submitter, "ann", m.to.reply_to, "me");
+    assert_true(bytes_is(m.to.correlation, "c"));
+    assert_true(m.events[0].seq == 4 && m.events[0].at == 5 && m.events[0].attempt == 6);
+    assert_true(m.events[0].back && bytes_is(m.events[0].event, "failed"));
+    expect_words(m.events[0].agent, "a-1", m.events[0].step, "s", m.events[0].error, "error");
+    assert_int_equal(step_events("FOUND|1 2 3|w@1|ann|me|c|json|4 5 done 6 A -|s||", &fx, &m), 0);
+    assert_false(m.events[0].back);
+    expect_words(m.events[0].agent, "", m.events[0].step, "s", m.events[0].error, "");
+    effects_deinit(&fx);
+}
+
+/* ---- names of agents ---- */
+
+/* Compares an argument of the last call. */
+static void expect_argument(const struct effects *fx, int i, const char *text)
+{
+    const struct effect *last = &fx->items[fx->n - 1];
+
+    assert_true(i < last->store.n);
+    if (!bytes_is(last->store.args[i], text))
+        fail_msg("%.*s", (int)last->store.args[i].len, (const char *)last->store.args[i].data);
+}
+
+/* An agent may give itself any name: in a text of words it is one of them. */
+static void test_agent_is_one_word(void **state)
+{
+    static const struct {
+        const char *name, *word;
+    } names[] = {{"host-1", "host-1"},
+                 {"a b\tc\x01\x1f", "a_b_c__"},
+                 {" ", "_"},
+                 {"\xc3\xa4!~", "\xc3\xa4!~"},
+                 {"", ""}};
+    struct ops_record_args record = {.kind = REPORT_ACTIVE, .job = "j", .token = "t", .class = ""};
+    const struct ops_record_args *const records[] = {&record};
+    struct effects fx = {0};
+
+    for (size_t i = 0; i < array_size(names); i++) {
+        const struct ops_progress progress = {.fraction = 0.5, .note = "n", .agent = names[i].name};
+        char text[32];
+
+        record.agent = names[i].name;
+        ops_record(&fx, 1, 0, "s", records, 1);
+        expect_argument(&fx, AT_RECORD_VALUES + AT_REPORT_AGENT, names[i].word);
+        ops_renew(&fx, 1, 0, "j", "t", &progress, "");
+        snprintf(text, sizeof(text), "0.5000@%s", names[i].word);
+        expect_argument(&fx, AT_RENEW_FRACTION, text);
+    }
+    record.agent = NULL;
+    ops_record(&fx, 1, 0, "s", records, 1);
+    expect_argument(&fx, AT_RECORD_VALUES + AT_REPORT_AGENT, "");
+    effects_deinit(&fx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_token_id),   cmocka_unit_test(test_step_record),
-        cmocka_unit_test(test_transition), cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_refusal),    cmocka_unit_test(test_swept),
+        cmocka_unit_test(test_token_id),    cmocka_unit_test(test_step_record),
+        cmocka_unit_test(test_transition),  cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_refusal),     cmocka_unit_test(test_swept),
+        cmocka_unit_test(test_attention),   cmocka_unit_test(test_failure),
+        cmocka_unit_test(test_step_events), cmocka_unit_test(test_agent_is_one_word),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

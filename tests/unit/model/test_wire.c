@@ -173,6 +173,7 @@ static void test_workflow_ref(void **state)
  * */
 #define PROCESS "g1h3D3JlcGx5QDEyNzA5NTk5MAAAAAMAAAAAZmVkYw=="
 #define DIRECT "amq.rabbitmq.reply-to"
+#define KEY_64 "a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5"
 
 static void test_reply_to(void **state)
 {
@@ -184,6 +185,7 @@ static void test_reply_to(void **state)
         DIRECT "." PROCESS ".a2V5Zm9yeW91Lg==",
         DIRECT ".g2dkAANhQGIAAAABAAAAAAA=.k-_y",
         DIRECT ".g2dzA2FAYgAAAAEAAAAAAA==.a2V5",
+        DIRECT "." PROCESS "." KEY_64 KEY_64,
     };
     static const char *const none[] = {
         "",
@@ -202,6 +204,7 @@ static void test_reply_to(void **state)
         DIRECT "." PROCESS ".",
         DIRECT "." PROCESS ".a.b",
         DIRECT ".g2QABGV2aWw=.a2V5",             /* an atom */
+        DIRECT ".g2drAANhQGIAAAABAAAAAAA=.a2V5", /* a process whose node name is no atom */
         DIRECT ".g2dkAANhYmMAAAABAAAAAAA=.a2V5", /* a process without a node name */
         DIRECT ".g2dkAANhQGIAAAABAAAAAAAA.a2V5", /* one byte too many */
         DIRECT ".g2dkAANhQGIAAAABAAA=.a2V5",     /* cut off */
@@ -209,6 +212,7 @@ static void test_reply_to(void **state)
         DIRECT ".g2dkAAAAAAABAAAAAAA=.a2V5",     /* an empty name */
         DIRECT ".g2c=.a2V5",
         DIRECT ".gw==.a2V5",
+        DIRECT "." PROCESS "." KEY_64 KEY_64 KEY_64, /* longer than any address */
     };
 
     assert_int_equal(reply_to_node("x", nodes[0]), 0);
@@ -287,7 +291,8 @@ static void test_properties_replace_fields(void **state)
 
 /* ---- Control and the rest ---- */
 
-/* A change has no fields that other steps depend on, and none of the undo. */
+/* A change has no fields that other steps depend on, and none of the undo; and it has some field.
+ */
 static void test_changes(void **state)
 {
     static const struct {
@@ -304,6 +309,8 @@ static void test_changes(void **state)
         {"\"revert\":{\"arguments\":{}}", "retry.change.revert"},
         {"\"actor\":\"a b\"", "retry.change.actor"},
         {"\"action\":\"a b\"", "retry.change.action"},
+        {"", "retry.change"},
+        {"\"lockMs\":0,\"actor\":\"\",\"retry\":{},\"revert\":{\"waitMs\":0}", "retry.change"},
     };
     char text[256];
 
@@ -326,6 +333,8 @@ static void test_control(void **state)
         "\"commandId\":\"c\",\"kill\":{}",
         "\"commandId\":\"c\",\"retry\":{}",
         "\"commandId\":\"c\",\"retry\":{\"steps\":[\"a\"],\"arguments\":{\"json\":1}}",
+        ("\"commandId\":\"c\",\"retry\":{\"steps\":[\"a\"],\"arguments\":{\"json\":1},"
+         "\"beginAnew\":true}"),
         ("\"commandId\":\"c\",\"retry\":{\"steps\":[\"a\"],\"beginAnew\":true,\"change\":"
          "{\"actor\":\"b\",\"lockMs\":1,\"retry\":{\"jitter\":1},\"revert\":{\"waitMs\":2}}}"),
         "\"commandId\":\"c\",\"resolve\":{\"step\":\"a\",\"state\":\"DISABLED\"}",
@@ -361,6 +370,9 @@ static void test_control(void **state)
         {"\"listJobs\":{\"since\":-1}", "list_jobs.since"},
         {"\"listJobs\":{\"before\":-1}", "list_jobs.before"},
         {"\"listJobs\":{\"labels\":[{}]}", "list_jobs.labels[0].name"},
+        {"\"listJobs\":{\"needs\":9}", "list_jobs.needs"},
+        {"\"listJobs\":{\"errorClass\":\"a b\"}", "list_jobs.error_class"},
+        {"\"listJobs\":{\"actor\":\"a b\"}", "list_jobs.actor"},
         {"\"listJobs\":{\"after\":\"\\n\"}", "list_jobs.after"},
         {"\"listWorkflows\":{\"workflow\":\"a b\"}", "list_workflows.workflow"},
         {"\"listWorkflows\":{\"after\":\"\\n\"}", "list_workflows.after"},
@@ -468,6 +480,7 @@ static void test_reply_items(void **state)
     expect_item(WIRE_REPLIES, "progress", REPLY ",\"fraction\":1,\"note\":\"half\"", "");
     expect_item(WIRE_REPLIES, "progress", REPLY ",\"fraction\":-1", "");
     expect_item(WIRE_REPLIES, "progress", REPLY ",\"fraction\":1.1", "progress[1].fraction");
+    expect_item(WIRE_REPLIES, "progress", REPLY ",\"elapsedMs\":-1", "progress[1].elapsed_ms");
     expect_item(WIRE_REPLIES, "progress", REPLY ",\"note\":\"\\n\"", "progress[1].note");
     expect_item(WIRE_REPLIES, "progress", REPLY ",\"agent\":\"\\n\"", "progress[1].agent");
     expect_item(WIRE_REPLIES, "progress", "\"jobId\":\"a\",\"step\":\"s\"", "progress[1].token");

@@ -200,6 +200,37 @@ static void test_leases_and_policies(void **state)
     assert_true(s[2].waive_revert);
 }
 
+static void expect_tries(const char *members, uint32_t tries, int64_t interval_ms,
+                         double coefficient)
+{
+    char text[256];
+
+    snprintf(text, sizeof(text), "{%s\"steps\":[{\"name\":\"a\",\"actor\":\"x\"}]}", members);
+    CLEANUP(workflow_unref) struct workflow *w = good(text);
+
+    assert_int_equal(w->tries, tries);
+    assert_int_equal(w->tries_interval_ms, interval_ms);
+    assert_true(w->tries_coefficient == coefficient);
+}
+
+static void test_tries(void **state)
+{
+    expect_tries("", 1, WORKFLOW_TRIES_INTERVAL_MS, WORKFLOW_TRIES_COEFFICIENT);
+    expect_tries("\"tries\":1000,\"triesIntervalMs\":86400000,\"triesCoefficient\":100,", 1000,
+                 86400000, 100);
+    expect_tries("\"tries\":2,\"triesIntervalMs\":-5,\"triesCoefficient\":1,", 2, 0, 1);
+}
+
+static void test_deadline(void **state)
+{
+    CLEANUP(workflow_unref)
+    struct workflow *w = good("{\"completeWithinMs\":31622400000,\"onDeadline\":\"COMPENSATE\","
+                              "\"steps\":[{\"name\":\"a\",\"actor\":\"x\"}]}");
+
+    assert_int_equal(w->complete_within_ms, 31622400000);
+    assert_int_equal(w->on_deadline, DROVER__V1__RECOURSE__RECOURSE_COMPENSATE);
+}
+
 /* ---- the canonical form ---- */
 
 static void test_order_of_dependencies_does_not_matter(void **state)
@@ -286,7 +317,12 @@ static void test_refused_head(void **state)
     expect_refused("{\"steps\":[{}],\"waitMs\":-1}", "wait_ms");
     expect_refused("{\"steps\":[{}],\"waitMs\":2592000001}", "wait_ms");
     expect_refused("{\"steps\":[{}],\"completeWithinMs\":-1}", "complete_within_ms");
+    expect_refused("{\"steps\":[{}],\"completeWithinMs\":31622400001}", "complete_within_ms");
     expect_refused("{\"steps\":[{}],\"tries\":1001}", "tries");
+    expect_refused("{\"steps\":[{}],\"triesIntervalMs\":86400001}", "tries_interval_ms");
+    expect_refused("{\"steps\":[{}],\"triesCoefficient\":0.99}", "tries_coefficient");
+    expect_refused("{\"steps\":[{}],\"triesCoefficient\":-1}", "tries_coefficient");
+    expect_refused("{\"steps\":[{}],\"triesCoefficient\":100.5}", "tries_coefficient");
     expect_refused("{\"steps\":[{}],\"onDeadline\":9}", "on_deadline");
     expect_refused("{\"steps\":[{}],\"retry\":{\"jitter\":2}}", "retry.jitter");
     expect_refused_at("{\"steps\":[{\"name\":\"a\"}]}", "definition", "definition.steps[0].actor");
@@ -542,6 +578,8 @@ int main(void)
         cmocka_unit_test(test_diamond),
         cmocka_unit_test(test_take),
         cmocka_unit_test(test_leases_and_policies),
+        cmocka_unit_test(test_tries),
+        cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_order_of_dependencies_does_not_matter),
         cmocka_unit_test(test_canonical_form_reads_back),
         cmocka_unit_test(test_unknown_fields_are_dropped),
