@@ -60,8 +60,6 @@ static void actor_add(struct scheduler *s, const char *name)
     size_t size = strlen(name) + 1;
     struct actor *a;
 
-    if (actor_find(s, name))
-        return;
     a = or_abort(malloc(sizeof(*a) + size));
     memcpy(a->name, name, size);
     HASH_ADD_STR(s->dispatcher.actors, name, a);
