@@ -2,8 +2,8 @@
 /*
  * Alone: one scheduler over the simulated store, whose messages and answers a test gives
  *
- * See alone.h. Called by test_dispatch, test_intake, test_limits_*, test_notifications,
- * test_questions and test_watch.
+ * See alone.h. Called by test_corrupt, test_dispatch, test_intake, test_limits_*,
+ * test_notifications, test_questions and test_watch.
  */
 #include "machines/alone.h"
 
@@ -118,6 +118,8 @@ static void say_event(struct alone *w, struct bytes body)
     assert_int_equal(wire_decode(WIRE_EVENT, body, NULL, &m, NULL), 0);
     if (m.event->kind == DROVER__V1__EVENT_KIND__EVENT_KIND_ALERT) {
         say(w, "alert ", bytes_str(m.event->reason));
+        w->alert.len = 0;
+        buf_append(&w->alert, body.data, body.len);
         return;
     }
     assert_int_equal(wire_encode(m.base, true, &text), 0);
@@ -265,6 +267,7 @@ int alone_teardown(void **state)
     scheduler_free(w->scheduler);
     simstore_free(w->store);
     buf_deinit(&w->reply);
+    buf_deinit(&w->alert);
     buf_deinit(&w->reply_routes);
     buf_deinit(&w->story);
     free(w);

@@ -49,6 +49,7 @@ struct alone {
     unsigned declared;              /* requests before which their queue is declared */
     const struct access *access; /* from the next restart on; NULL: everybody may do everything */
     struct buf reply;            /* the last one */
+    struct buf alert;            /* likewise */
     struct buf reply_routes;     /* "queue/correlation " of each reply */
     struct buf story;
 };

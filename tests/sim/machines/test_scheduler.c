@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Alerts of two schedulers about missing agents, and their work while the store is full
+ * Alerts of two schedulers about missing agents and corrupt jobs, and their work while the store is
+ * full
  */
 #include <inttypes.h>
 #include <setjmp.h>
@@ -127,6 +128,53 @@ static void test_outage_known_for_two_hours(void **state)
     pair_pass(w, 121 * MINUTE);
     unstarted(w, A, "j3");
     pair_expect(w, "A NO_AGENT j3");
+}
+
+/* A sweep has met the corrupt job; this scheduler gets the supervisor's command. */
+static void swept(struct pair *w, enum peer peer, const char *id)
+{
+    char control[80];
+
+    snprintf(control, sizeof(control), "{\"jobId\": \"%s\", \"notify\": {\"torn\": true}}", id);
+    pair_deliver(w, peer, SCHEDULER_CONTROL, bytes_str(control));
+    assert_true(scheduler_idle(w->peers[peer]));
+}
+
+/* Each corrupt job has one alert, whichever schedulers the sweeps reach. */
+static void test_corrupt_jobs(void **state)
+{
+    struct pair *w = *state;
+
+    for (int hour = 0; hour < 5; hour++) {
+        swept(w, hour % 2 ? B : A, "j0");
+        pair_expect(w, hour == 0 ? "A TORN j0" : "");
+        pair_pass(w, 60 * MINUTE);
+    }
+    assert_int_equal(id_partition("j2", PAIR_PARTITIONS), id_partition("j0", PAIR_PARTITIONS));
+    swept(w, B, "j2");
+    pair_expect(w, "B TORN j2");
+    pair_pass(w, 121 * MINUTE); /* a person has put j0 back, and damages it again */
+    swept(w, B, "j0");
+    pair_expect(w, "B TORN j0");
+}
+
+/* If the broker refuses the alert, a sweep after the next minute raises it. */
+static void test_refused_alert_about_a_corrupt_job(void **state)
+{
+    struct pair *w = *state;
+
+    w->mood = NACKS;
+    swept(w, A, "j0");
+    pair_expect(w, "A TORN j0");
+    w->mood = CONFIRMS;
+    swept(w, B, "j0");
+    pair_expect(w, "");
+    pair_pass(w, MINUTE);
+    swept(w, B, "j0");
+    pair_expect(w, "B TORN j0");
+    pair_pass(w, MINUTE);
+    swept(w, A, "j0");
+    pair_expect(w, "");
 }
 
 static void expect_receipt(struct pair *w, const char *code)
@@ -363,6 +411,8 @@ int main(void)
         TEST(test_dies_before_the_alert),
         TEST(test_answer_about_an_alert_lost),
         TEST(test_outage_known_for_two_hours),
+        TEST(test_corrupt_jobs),
+        TEST(test_refused_alert_about_a_corrupt_job),
         TEST(test_full_store),
         TEST(test_full_store_goes_on),
         TEST(test_repeated_drive_makes_new_tokens),

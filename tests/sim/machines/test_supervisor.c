@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
+#include "machines/logged.h"
 #include "model/store_ops.h"
 #include "model/wire.h"
 #include "store/store.h"
@@ -39,6 +40,7 @@ struct world {
     int64_t now;
     int64_t skew;            /* of the store's clock */
     struct buf named;        /* jobs named to the schedulers */
+    struct buf corrupt;      /* those of them that are corrupt, each with the time it is named at */
     bool once, dry_run;      /* of supervisors started from now on; also */
     int64_t sweep_ms;        /* their period of sweeping */
     bool no_consumer;        /* the replies queue has no consumer */
@@ -80,6 +82,14 @@ static void call(struct world *w, struct peer *p, const struct effect *e)
          (struct supervisor_event){.type = SUPERVISOR_ANSWER, .id = e->id, .answer = &answer});
 }
 
+static void tell_corrupt(struct world *w, const Drover__V1__Control *m)
+{
+    const char *at = m->issued_at == store_now(w) ? "now" : m->issued_at ? "then" : "at no time";
+
+    assert_int_equal(m->notify->seq, 0);
+    buf_printf(&w->corrupt, "%s%s %s", w->corrupt.len ? ", " : "", m->job_id, at);
+}
+
 static void publish(struct world *w, struct peer *p, const struct effect *e)
 {
     CLEANUP(wire_free) struct wire_message m = {0};
@@ -88,6 +98,8 @@ static void publish(struct world *w, struct peer *p, const struct effect *e)
     assert_int_equal(wire_decode(WIRE_CONTROL, e->publish.body, NULL, &m, NULL), 0);
     w->returned += returned;
     buf_printf(&w->named, "%s%s", w->named.len ? " " : "", m.control->job_id);
+    if (m.control->command_case == DROVER__V1__CONTROL__COMMAND_NOTIFY && m.control->notify->torn)
+        tell_corrupt(w, m.control);
     if (w->no_confirms)
         w->unconfirmed++;
     else
@@ -743,6 +755,47 @@ static void test_one_round(void **state)
     expect_decided(w, "due late step 0, due starts");
 }
 
+/* Each place that the sweep has mended in a job has a line. */
+static void test_one_round_mends_two_places(void **state)
+{
+    struct world *w = *state;
+    char line[120];
+
+    snprintf(line, sizeof(line), "warn test mended partition=%u job=joins place=due places=2\n",
+             (unsigned)id_partition("joins", PARTITIONS));
+    submit_miscounted(w, "joins");
+    drop_due(w, "joins");
+    logged_begin();
+    round_of(w);
+    assert_int_equal(logged_count(line), 1);
+    logged_end();
+    expect_decided(w, "mended joins due, mended joins step 1");
+}
+
+#define FORGET_JOBS 20 /* in one call of forget */
+
+/* The round goes on until all jobs that ended long ago are forgotten. */
+static void test_one_round_forgets_many_jobs(void **state)
+{
+    struct world *w = *state;
+    unsigned n = 0;
+
+    for (unsigned i = 0; n <= FORGET_JOBS; i++) {
+        char id[16];
+
+        snprintf(id, sizeof(id), "job%u", i);
+        if (id_partition(id, PARTITIONS) != 0)
+            continue;
+        submit(w, id, MINUTE, 0, 0);
+        kill_job(w, id);
+        settle(w, id, 5);
+        n++;
+    }
+    w->now += INT64_C(8) * 24 * HOUR;
+    round_of(w);
+    expect_decided(w, "forgotten 20 jobs of partition 0, forgotten 1 jobs of partition 0");
+}
+
 /* A dry run prints the same each time, and changes nothing. */
 static void test_dry_run(void **state)
 {
@@ -801,6 +854,80 @@ static void test_commands_without_a_queue(void **state)
     round_of(w);
     assert_string_equal(buf_str(&w->named), "late starts ended");
     assert_int_equal(w->returned, 3); /* two Recovers and a Notify */
+}
+
+/* ---- corrupt jobs ---- */
+
+#define SWEEP_PACE_MS 20 /* between two calls of sweep in one round */
+#define WHY "\"n, turn or seq is no such number\""
+
+static void submit_corrupt(struct world *w, const char *id)
+{
+    CLEANUP(buf_deinit) struct buf key = {0}, reply = {0};
+
+    submit(w, id, HOUR, 0, 0);
+    buf_printf(&key, "drover:{p%u}:job:%s", (unsigned)id_partition(id, PARTITIONS), id);
+    simstore_command(w->store, (const char *[]){"HSET", buf_str(&key), "turn", "x"}, 4, &reply);
+    assert_memory_equal(buf_str(&reply), ":0", 2);
+}
+
+/* A line of the log, a counter and a command each time that a sweep meets the job: the store knows
+ * whether there was an alert. */
+static void test_corrupt_job(void **state)
+{
+    struct world *w = *state;
+    struct supervisor_stats stats;
+    char line[120];
+
+    w->sweep_ms = 10000;
+    birth(w, 0);
+    pass(w, LEASE_MS);
+    submit_corrupt(w, "job");
+    snprintf(line, sizeof(line), "error test torn partition=%u job=job why=" WHY "\n",
+             (unsigned)id_partition("job", PARTITIONS));
+    logged_begin();
+    for (unsigned sweeps = 1; sweeps <= 3; sweeps++) {
+        pass(w, w->sweep_ms + SWEEP_PACE_MS);
+        supervisor_stats(w->peers[0].machine, &stats);
+        assert_int_equal(stats.torn, sweeps);
+        assert_int_equal(stats.notifies, sweeps);
+        assert_int_equal(logged_count(line), sweeps);
+    }
+    assert_int_equal(logged_count(" mended "), 0);
+    logged_end();
+    assert_int_equal(stats.mended, 0);
+    assert_string_equal(buf_str(&w->corrupt), "job now, job now, job now");
+    assert_string_equal(buf_str(&w->named), "job job job");
+}
+
+/* The sweep goes on to the other jobs of the partition. The sweep of the first partition is the
+ * first call of a round: what time it is in the store is not known yet. */
+static void test_one_round_with_corrupt_jobs(void **state)
+{
+    struct world *w = *state;
+    uint64_t before;
+
+    submit_corrupt(w, "job17");
+    submit_corrupt(w, "job");
+    w->now++;
+    submit(w, "job8", HOUR, 0, 0);
+    assert_int_equal(id_partition("job17", PARTITIONS), 0);
+    assert_int_equal(id_partition("job8", PARTITIONS), id_partition("job", PARTITIONS));
+    drop_due(w, "job8");
+    before = simstore_digest(w->store);
+    w->dry_run = true;
+    round_of(w);
+    expect_decided(w, "torn job17, torn job, mended job8 due");
+    assert_int_equal(w->named.len, 0);
+    assert_true(simstore_digest(w->store) == before);
+    w->dry_run = false;
+    round_of(w);
+    expect_decided(w, "torn job17, torn job, mended job8 due");
+    assert_string_equal(buf_str(&w->corrupt), "job17 at no time, job now");
+    assert_string_equal(buf_str(&w->named), "job17 job");
+    round_of(w);
+    expect_decided(w, "torn job17, torn job");
+    assert_string_equal(buf_str(&w->named), "job17 job job17 job");
 }
 
 /* ---- a store with unexpected answers ---- */
@@ -897,6 +1024,7 @@ static int teardown(void **state)
     for (int i = 0; i < SUPERVISORS; i++)
         kill_supervisor(w, i);
     buf_deinit(&w->named);
+    buf_deinit(&w->corrupt);
     buf_deinit(&w->decided);
     simstore_free(w->store);
     free(w);
@@ -923,10 +1051,14 @@ int main(void)
         TEST(test_wide_join_counter_is_corrected),
         TEST(test_sweep_when_the_store_is_up_again),
         TEST(test_one_round),
+        TEST(test_one_round_mends_two_places),
+        TEST(test_one_round_forgets_many_jobs),
         TEST(test_dry_run),
         TEST(test_one_round_without_consumers),
         TEST(test_one_round_unconfirmed),
         TEST(test_commands_without_a_queue),
+        TEST(test_corrupt_job),
+        TEST(test_one_round_with_corrupt_jobs),
         TEST(test_answers_cut),
         TEST(test_store_fails),
         TEST(test_stop_without_an_answer),
