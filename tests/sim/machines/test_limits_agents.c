@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "machines/limited.h"
+#include "model/store_ops.h"
 
 /* A message with more replies than allowed: the first ones count. */
 static void test_too_many_replies(void **state)
@@ -90,6 +91,27 @@ static void test_bad_replies(void **state)
         assert_non_null(strstr(buf_str(&w->story), "OUTCOME_SUCCEEDED"));
     }
     w->story.len = 0;
+}
+
+/* An agent has mixed two requests up. A reply that names another step than its token changes
+ * nothing: the right one still counts. The letter tells no secret. */
+static void test_reply_for_another_step(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(buf_deinit) struct buf letter = {0};
+    struct effects fx = {0};
+
+    alone_submit(w, "{\"jobId\": \"j\", \"definition\": {\"steps\": [{\"name\": \"a\", \"actor\": "
+                    "\"hand\"}, {\"name\": \"b\", \"actor\": \"hand\", \"after\": [\"a\"]}]}}");
+    buf_printf(&letter,
+               "dead INVALID replies.step names another step than token %s, alert OTHER_STEP, ack",
+               ops_token_id(&fx, w->token));
+    effects_deinit(&fx);
+    w->story.len = 0;
+    alone_serve(w, "j", "b", DONE);
+    alone_expect(w, buf_str(&letter));
+    alone_serve(w, "j", "a", DONE);
+    alone_expect(w, "request b, ack");
 }
 
 /* Progress for one token: the step is in flight, but each message costs a store call. Beyond the
@@ -221,6 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_too_many_replies),
         TEST(test_bad_replies),
+        TEST(test_reply_for_another_step),
         TEST(test_progress_costs),
         TEST(test_alert_for_each_actor),
         TEST(test_replies_by_another_exchange),

@@ -291,6 +291,38 @@ static void test_many_causes(void **state)
     assert_int_equal(alerts, ALERT_ASKED_MAX + 1);
 }
 
+static void isolated(struct alone *w, const char *job)
+{
+    alone_step(w, (struct scheduler_event){.type = SCHEDULER_ISOLATED, .isolated = {.job = job}});
+}
+
+/* A publish was given up and is a dead letter: each one counts, one a minute has an alert. */
+static void test_isolated_publishes(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(wire_free) struct wire_message m = {0};
+    struct scheduler_stats stats;
+
+    alone_submit(w, SHARED);
+    w->story.len = 0;
+    isolated(w, "j");
+    alone_expect(w, "alert ISOLATED");
+    assert_int_equal(wire_decode(WIRE_EVENT, buf_bytes(&w->alert), NULL, &m, NULL), 0);
+    assert_string_equal(m.event->job_id, "j");
+    assert_int_equal(m.event->at, ALONE_EPOCH); /* when the store last said it */
+    isolated(w, "k");
+    alone_pass(w, ALERT_AGAIN_MS - 1);
+    isolated(w, "l");
+    alone_expect(w, "");
+    alone_pass(w, 1);
+    isolated(w, "m");
+    alone_expect(w, "alert ISOLATED");
+    scheduler_stats(w->scheduler, &stats);
+    assert_int_equal(stats.dead_letters, 4);
+    assert_int_equal(stats.alerts, 2);
+    assert_true(scheduler_idle(w->scheduler));
+}
+
 /* ---- notifications that are too large ---- */
 
 #define RESULTS 16 /* that a step gets by default */
@@ -347,6 +379,7 @@ int main(void)
         TEST(test_undeliverable_notification),
         TEST(test_undeliverable_alert),
         TEST(test_many_causes),
+        TEST(test_isolated_publishes),
         TEST(test_request_too_large),
         TEST(test_all_submitters_are_notified),
         TEST(test_some_submitters_are_notified),
