@@ -23,7 +23,9 @@
 #define SUBMIT(more)                                                                               \
     "{\"jobId\": \"j\", \"replyTo\": \"mine\", \"definition\": {\"steps\": [" STEP(                \
         "a", "hand") "]}" more "}"
-#define SHARED "{\"jobId\": \"j\", \"definition\": {\"steps\": [" STEP("a", "hand") "]}}"
+#define SHARED_WITH(more)                                                                          \
+    "{\"jobId\": \"j\", \"definition\": {\"steps\": [" STEP("a", "hand") "]}" more "}"
+#define SHARED SHARED_WITH("")
 #define LABELS ", \"labels\": [{\"name\": \"shop\", \"value\": \"north\"}]"
 #define DONE "\"achieved\": \"STATE_ACTIVE\""
 #define HOPELESS "\"error\": {\"class\": \"NO\", \"verdict\": \"VERDICT_PERMANENT\"}"
@@ -165,18 +167,37 @@ static void test_undeliverable_alert(void **state)
 
 /* ---- several submitters of one job ---- */
 
-static void submit_from(struct alone *w, const char *queue, const char *correlation)
+static void submit_body_from(struct alone *w, const char *body, const char *queue,
+                             const char *correlation)
 {
     alone_deliver(w, (struct bus_delivery){.source = SCHEDULER_SUBMIT,
                                            .reply_to = queue,
                                            .correlation_id = correlation,
-                                           .body = bytes_str(SHARED)});
+                                           .body = bytes_str(body)});
+}
+
+static void submit_from(struct alone *w, const char *queue, const char *correlation)
+{
+    submit_body_from(w, SHARED, queue, correlation);
 }
 
 static void expect_notified(struct alone *w, const char *routes)
 {
     assert_string_equal(buf_str(&w->reply_routes), routes);
     w->reply_routes.len = 0;
+}
+
+/* The client gets its step events with the correlation id of its Submit, as the Receipt and the
+ * end. */
+static void test_step_events_to_the_client(void **state)
+{
+    struct alone *w = *state;
+
+    submit_body_from(w, SHARED_WITH(", \"events\": \"EVENTS_STEP_REPLY\""), "a", "1");
+    expect_notified(w, "a/1 a/1 ");
+    assert_non_null(strstr(buf_str(&w->reply), "STEP_EVENT_SENT"));
+    alone_serve(w, "j", "a", DONE);
+    expect_notified(w, "a/1 a/1 ");
 }
 
 /* The last submitter gets every end, the earlier ones once. A submitter that repeats its Submit
@@ -381,6 +402,7 @@ int main(void)
         TEST(test_many_causes),
         TEST(test_isolated_publishes),
         TEST(test_request_too_large),
+        TEST(test_step_events_to_the_client),
         TEST(test_all_submitters_are_notified),
         TEST(test_some_submitters_are_notified),
         TEST(test_earlier_submitter_is_gone),
