@@ -3,7 +3,7 @@
  * Alone: one scheduler over the simulated store, whose messages and answers a test gives
  *
  * See alone.h. Called by test_corrupt, test_dispatch, test_intake, test_limits_*,
- * test_notifications, test_questions and test_watch.
+ * test_notifications, test_questions, test_refusals and test_watch.
  */
 #include "machines/alone.h"
 
@@ -106,6 +106,8 @@ static void say_request(struct alone *w, struct bytes body)
     for (size_t i = 0; i < m.requests->n_requests; i++) {
         buf_puts(&steps, i > 0 ? " " : "");
         buf_puts(&steps, m.requests->requests[i]->step);
+        buf_printf(&w->tokens, "%s/%s ", m.requests->requests[i]->step,
+                   m.requests->requests[i]->token);
     }
     say(w, "request ", buf_bytes(&steps));
 }
@@ -231,6 +233,7 @@ static void begin(struct alone *w)
                                                  .json_actors = "one jay",
                                                  .nonces = &nonces,
                                                  .access = w->access,
+                                                 .horizon_ms = w->horizon_ms,
                                                  .declared_actors = 2,
                                                  .bad_replies = 10,
                                                  .full_at = 90},
@@ -269,6 +272,7 @@ int alone_teardown(void **state)
     buf_deinit(&w->reply);
     buf_deinit(&w->alert);
     buf_deinit(&w->reply_routes);
+    buf_deinit(&w->tokens);
     buf_deinit(&w->story);
     free(w);
     return 0;

@@ -48,9 +48,11 @@ struct alone {
     char actor[ID_NAME_MAX + 1];    /* its actor */
     unsigned declared;              /* requests before which their queue is declared */
     const struct access *access; /* from the next restart on; NULL: everybody may do everything */
+    int64_t horizon_ms;          /* likewise; 0: jobs may start at any time */
     struct buf reply;            /* the last one */
     struct buf alert;            /* likewise */
     struct buf reply_routes;     /* "queue/correlation " of each reply */
+    struct buf tokens;           /* "step/token " of each request */
     struct buf story;
 };
 

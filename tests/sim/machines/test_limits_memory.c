@@ -166,6 +166,7 @@ static void test_commands_when_nearly_full(void **state)
         {"op", "amq.gen-1", "{\"jobId\": \"j\", \"commandId\": \"2\", \"pause\": {}}", "DONE"},
         {"ann", "me", "{\"jobId\": \"j\", \"commandId\": \"3\", \"resume\": {}}", "RETRY_LATER"},
         {"ann", "me", "{\"jobId\": \"j\", \"commandId\": \"4\", \"cancel\": {}}", "DONE"},
+        {"ann", "me", "{\"jobId\": \"j\", \"commandId\": \"5\", \"kill\": {}}", "DONE"},
     };
     struct alone *w = *state;
 
