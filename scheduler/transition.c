@@ -207,12 +207,12 @@ static void recheck_add(struct recheck_op *recheck, struct bytes token)
              (const char *)token.data);
 }
 
+/* After recheck_add(): a recheck has at least one token. */
 static void recheck_begin(struct scheduler *s, struct recheck_op *recheck)
 {
     struct op *op = &recheck->transition.op;
 
-    if (recheck->n > 0)
-        op_call(s, op, recheck_call, drive_answered);
+    op_call(s, op, recheck_call, drive_answered);
     op_unref(s, op);
 }
 
@@ -248,8 +248,8 @@ void transition_resume_stalled(struct scheduler *s)
         struct ops_reader r = ops_reader(op->definition.rest);
         struct ops_transition transition;
 
-        if (ops_read_transition(&r, s->out, &transition))
-            abort(); /* it was read before */
+        if (ops_read_transition(&r, s->out, &transition)) /* unreachable: it was read before */
+            abort();
         if (s->now < t->answered_at + DISPATCH_RECHECK_MS)
             request_publish(s, t, &transition, op->definition.workflow);
         else

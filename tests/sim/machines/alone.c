@@ -2,8 +2,8 @@
 /*
  * Alone: one scheduler over the simulated store, whose messages and answers a test gives
  *
- * See alone.h. Called by test_corrupt, test_dispatch, test_intake, test_limits_*,
- * test_notifications, test_questions, test_refusals and test_watch.
+ * See alone.h. Called by test_broken_store, test_corrupt, test_dispatch, test_intake,
+ * test_limits_*, test_notifications, test_questions, test_refusals and test_watch.
  */
 #include "machines/alone.h"
 
@@ -51,7 +51,7 @@ static void give(struct alone *w, uint64_t id, const struct store_answer *a)
 
 static void answer_instead(struct alone *w, uint64_t id)
 {
-    char *words = or_abort(strdup(w->instead.words));
+    char *words = or_abort(strdup(w->instead.words ? w->instead.words : ""));
     struct store_answer a = {.result = w->instead.result};
     struct bytes message = bytes_str(words);
 
@@ -59,7 +59,7 @@ static void answer_instead(struct alone *w, uint64_t id)
     if (a.result == STORE_OK)
         a.items = words_of(words, &a.n);
     else
-        a = (struct store_answer){a.result, &message, 1};
+        a = (struct store_answer){a.result, &message, w->instead.words ? 1 : 0};
     give(w, id, &a);
     free(words);
 }
@@ -122,6 +122,7 @@ static void say_event(struct alone *w, struct bytes body)
         say(w, "alert ", bytes_str(m.event->reason));
         w->alert.len = 0;
         buf_append(&w->alert, body.data, body.len);
+        snprintf(w->alert_step, sizeof(w->alert_step), "%s", m.event->step);
         return;
     }
     assert_int_equal(wire_encode(m.base, true, &text), 0);

@@ -23,7 +23,8 @@
 struct alone_answer {
     const char *function; /* NULL: the store answers */
     enum store_result result;
-    const char *words; /* items between spaces, + is a space within one; an error's message */
+    /* items between spaces, + is a space within one; an error's message, NULL for none */
+    const char *words;
 };
 
 struct alone {
@@ -46,7 +47,8 @@ struct alone {
     bool silent;                    /* nothing has an outcome until alone_confirm() */
     char token[WIRE_TOKEN_MAX + 1]; /* of the last request, and */
     char actor[ID_NAME_MAX + 1];    /* its actor */
-    unsigned declared;              /* requests before which their queue is declared */
+    char alert_step[ID_NAME_MAX + 1]; /* of the last alert */
+    unsigned declared;                /* requests before which their queue is declared */
     const struct access *access; /* from the next restart on; NULL: everybody may do everything */
     int64_t horizon_ms;          /* likewise; 0: jobs may start at any time */
     struct buf reply;            /* the last one */

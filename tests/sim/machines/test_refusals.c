@@ -61,6 +61,62 @@ static void know(struct alone *w, const char *json)
         w, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = 2, .run = "first"});
 }
 
+/* ---- where answers go ---- */
+
+#define STRANGE                                                                                    \
+    "reply_to must be a queue that the broker has named (amq.gen-...), amq.rabbitmq.reply-to, or " \
+    "one whose name begins with me"
+
+/* A sender gets no answer in a queue that is not its own, whatever else is wrong. */
+static void test_queue_of_another_user(void **state)
+{
+    struct alone *w = *state;
+
+    with_owners(w);
+    say_as(w, "ann", SCHEDULER_SUBMIT, "zed", SUBMIT("j"));
+    alone_expect(w, "dead DENIED " STRANGE ", ack, alert DEAD_LETTER");
+    say_as(w, "ann", SCHEDULER_CONTROL, "zed", COMMAND("c", "\"query\": {}"));
+    alone_expect(w, "dead DENIED " STRANGE ", ack");
+    say_as(w, "ann", SCHEDULER_SUBMIT, "zed", "{\"jobId\": \"j\"}");
+    alone_expect(w, "dead INVALID workflow either workflow or definition is given, ack, "
+                    "alert DEAD_LETTER");
+    say_as(w, "ann", SCHEDULER_SUBMIT, "me", SUBMIT("j"));
+    assert_true(told(w, "RECEIPT_CODE_CREATED"));
+}
+
+/* A reply counts all the same: only its Progress would be answered. */
+static void test_reply_with_a_strange_queue(void **state)
+{
+    CLEANUP(buf_deinit) struct buf json = {0};
+    struct alone *w = *state;
+
+    with_owners(w);
+    say_as(w, "ann", SCHEDULER_SUBMIT, "me", SUBMIT("j"));
+    buf_printf(&json,
+               "{\"progress\": [{\"jobId\": \"j\", \"step\": \"a\", \"token\": \"%s\"}],"
+               " \"replies\": [{\"jobId\": \"j\", \"step\": \"a\", \"token\": \"%s\", " DONE "}]}",
+               w->token, w->token);
+    w->reply_routes.len = 0;
+    say_as(w, "bob", SCHEDULER_REPLIES, "zed", buf_str(&json));
+    assert_true(told(w, "OUTCOME_SUCCEEDED"));
+    assert_string_equal(buf_str(&w->reply_routes), "me/ ");
+}
+
+/* The answer has the format of the message, if that can be seen. */
+static void test_format_of_an_answer(void **state)
+{
+    static const char *const bodies[] = {"", "x", "{"};
+    struct alone *w = *state;
+
+    for (size_t i = 0; i < array_size(bodies); i++) {
+        alone_deliver(w, (struct bus_delivery){
+                             .oversize = true, .reply_to = "me", .body = bytes_str(bodies[i])});
+        assert_int_equal(buf_str(&w->reply)[0] == '{', i == 2);
+        assert_non_null(strstr(buf_str(&w->reply), "TOO_LARGE"));
+        w->story.len = 0;
+    }
+}
+
 /* ---- Submits ---- */
 
 #define SUBMIT_AT(id, at)                                                                          \
@@ -300,6 +356,66 @@ static void test_migration_that_undoes_too_much(void **state)
     }
 }
 
+/* The store names a step that the scheduler does not know. */
+static void test_refusal_because_of_an_unknown_step(void **state)
+{
+    static const struct {
+        const char *definition, *step, *said;
+    } refusals[] = {
+        {NULL, "0", "step a is in flight: wait for its answer, or for its lease to end"},
+        {NULL, "1", "step ? is in flight: wait for its answer, or for its lease to end"},
+        {"0123456789abcdef0123456789abcdef", "0",
+         "step ? is in flight: wait for its answer, or for its lease to end"},
+    };
+    struct alone *w = *state;
+    CLEANUP(wire_free) struct wire_message m = {0};
+    char words[200];
+
+    alone_submit(w, SUBMIT("j"));
+    alone_ask(w, COMMAND("q", "\"query\": {}"), &m);
+    for (size_t i = 0; i < array_size(refusals); i++) {
+        const char *own = m.answer->status->definition, *given = refusals[i].definition;
+
+        w->story.len = 0;
+        snprintf(words, sizeof(words),
+                 "WRONG_STATE %s 1700000000000+1+0+0+0+0+1+0+0+0 IN_FLIGHT %s", given ? given : own,
+                 refusals[i].step);
+        w->instead = (struct alone_answer){"steer", STORE_OK, words};
+        w->times = 1;
+        alone_control(w, COMMAND("c", "\"resume\": {}"));
+        assert_true(told(w, refusals[i].said));
+    }
+}
+
+static void expect_last_entry(struct alone *w, const char *event, const char *detail)
+{
+    CLEANUP(wire_free) struct wire_message m = {0};
+    const Drover__V1__HistoryEntry *found = NULL;
+
+    say_as(w, "ann", SCHEDULER_CONTROL, "me", COMMAND("q", "\"history\": {}"));
+    assert_int_equal(wire_decode(WIRE_ANSWER, buf_bytes(&w->reply), NULL, &m, NULL), 0);
+    for (size_t i = 0; i < m.answer->n_history; i++)
+        if (strcmp(m.answer->history[i]->event, event) == 0)
+            found = m.answer->history[i];
+    assert_non_null(found);
+    assert_string_equal(found->detail, detail);
+    w->story.len = 0;
+}
+
+/* The history names the user, and what the sender calls itself. */
+static void test_who_gives_a_command(void **state)
+{
+    struct alone *w = *state;
+
+    with_owners(w);
+    say_as(w, "ann", SCHEDULER_SUBMIT, "me", SUBMIT("j"));
+    say_as(w, "ann", SCHEDULER_CONTROL, "me",
+           COMMAND("c1", "\"by\": \"a person\", \"reason\": \"too early\", \"pause\": {}"));
+    expect_last_entry(w, "command", "pause c1 ann(a_person) too early");
+    say_as(w, "ann", SCHEDULER_CONTROL, "me", COMMAND("c2", "\"resume\": {}"));
+    expect_last_entry(w, "command", "resume c2 ann");
+}
+
 /* ---- what a user may take of the store ---- */
 
 #define MUCH                                                                                       \
@@ -393,11 +509,14 @@ static void test_history_too_large(void **state)
     for (int i = 3; i < 6; i++)
         add_entry(w, i, WIRE_MESSAGE_MAX * 3 / 8);
     add_entry(w, 6, WIRE_MESSAGE_MAX);
-    add_entry(w, 7, 1);
-    expect_page(w, "1", 3, "4");
+    add_entry(w, 7, WIRE_MESSAGE_MAX - WIRE_KIB - 150); /* no room for the next cursor */
+    add_entry(w, 8, 1);
+    expect_page(w, "1", 4, "5");
     expect_page(w, "4", 2, "6");
-    expect_page(w, "7", 1, "");
+    expect_page(w, "8", 1, "");
     alone_control(w, COMMAND("c", "\"history\": {\"fromSeq\": 6}"));
+    alone_expect(w, ANSWER("c", "TOO_LARGE", "the answer would exceed the message limit"));
+    alone_control(w, COMMAND("c", "\"history\": {\"fromSeq\": 7}"));
     alone_expect(w, ANSWER("c", "TOO_LARGE", "the answer would exceed the message limit"));
 }
 
@@ -406,6 +525,9 @@ static void test_history_too_large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_queue_of_another_user),
+        TEST(test_reply_with_a_strange_queue),
+        TEST(test_format_of_an_answer),
         TEST(test_start_beyond_the_horizon),
         TEST(test_name_of_a_registered_workflow),
         TEST(test_job_of_another_user),
@@ -415,6 +537,8 @@ int main(void)
         TEST(test_second_change),
         TEST(test_job_about_to_end),
         TEST(test_migration_that_undoes_too_much),
+        TEST(test_refusal_because_of_an_unknown_step),
+        TEST(test_who_gives_a_command),
         TEST(test_commands_of_a_user_with_many_bytes),
         TEST(test_list_that_scans_much),
         TEST(test_history_too_large),
