@@ -157,8 +157,7 @@ static void set_results(struct scheduler *s, Drover__V1__JobEvent *m, const stru
 static void free_results(Drover__V1__JobEvent *m)
 {
     for (size_t i = 0; i < m->n_results; i++)
-        if (m->results[i]->payload)
-            drover__v1__payload__free_unpacked(m->results[i]->payload, NULL);
+        drover__v1__payload__free_unpacked(m->results[i]->payload, NULL);
 }
 
 /* Why a job did not reach what was desired. If it was compensated, failed_steps has only the

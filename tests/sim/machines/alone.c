@@ -59,7 +59,8 @@ static void answer_instead(struct alone *w, uint64_t id)
     if (a.result == STORE_OK)
         a.items = words_of(words, &a.n);
     else
-        a = (struct store_answer){a.result, &message, w->instead.words ? 1 : 0};
+        a = (struct store_answer){a.result, w->instead.words ? &message : NULL,
+                                  w->instead.words ? 1 : 0};
     give(w, id, &a);
     free(words);
 }

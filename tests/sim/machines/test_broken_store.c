@@ -153,8 +153,9 @@ static void notified(struct alone *w, const char *definition, const char *said)
 /* Steps that the definition does not have are left out; a result that is no Payload is empty. */
 static void test_notification_with_unknown_steps(void **state)
 {
-    static const char said[] = "1       json 0 FAILED ERROR 1 1700000000000 0 PERMANENT 7+0+1   "
-                               "2 0 z 7 z 0";
+    static const char said[] =
+        "1       json 0 FAILED ERROR 1 1700000000000 0 PERMANENT 4294967294+0+1   "
+        "2 0 z 4294967294 z 0";
     struct alone *w = *state;
     CLEANUP(wire_free) struct wire_message status = {0};
 
