@@ -314,7 +314,7 @@ int64_t __wrap_supervisor_step(struct supervisor *s, const struct supervisor_eve
 void __wrap_abort(void)
 {
     if (memory_failed())
-        _exit(ENDED_BY_ABORT);
+        memory_exit(ENDED_BY_ABORT);
     __real_abort();
 }
 /* NOLINTEND(bugprone-reserved-identifier) */
@@ -339,7 +339,7 @@ static int run_apart(struct run *run, struct simstore *store, uint64_t undisturb
         if (*result.violation)
             print_violation(run, result.violation);
         fflush(stdout);
-        _exit(*result.violation ? ENDED_ILL : ENDED_WELL);
+        memory_exit(*result.violation ? ENDED_ILL : ENDED_WELL);
     }
     if (waitpid(child, &status, 0) != child)
         abort();

@@ -18,6 +18,10 @@ void memory_fail_at(unsigned n);
 int memory_failed(void);
 unsigned memory_left(void);
 
+/* Ends a process of a test at once, without exit handlers; a build that counts what runs keeps what
+ * this process has run. */
+_Noreturn void memory_exit(int status);
+
 /* memory_measure() starts a measurement at 0 bytes. The others return the bytes held since then, as
  * malloc counts them, and the maximum. A block allocated before the start counts negatively when it
  * is freed. */

@@ -120,7 +120,7 @@ _Noreturn void __wrap_abort(void);
 void __wrap_abort(void)
 {
     if (memory_failed())
-        _exit(ABORTED);
+        memory_exit(ABORTED);
     __real_abort();
 }
 /* NOLINTEND(bugprone-reserved-identifier) */
@@ -137,7 +137,7 @@ static int do_apart(operation *fn, const void *input, unsigned n)
     if (child == 0) {
         memory_fail_at(n);
         (void)fn(input, &out);
-        _exit(memory_failed() ? FAILED : 0);
+        memory_exit(memory_failed() ? FAILED : 0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
