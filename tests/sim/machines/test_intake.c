@@ -237,8 +237,27 @@ static void test_expired(void **state)
     alone_deliver(w, d);
     alone_expect(w, "ack");
     d.resent = false;
+    d.died_of = "expired";
     alone_deliver(w, d);
     alone_expect(w, "alert NO_AGENT, ack");
+}
+
+/* An agent has rejected a request, or its queue has dropped it. */
+static void test_rejected(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(buf_deinit) struct buf body = {0};
+
+    submitted(w);
+    buf_printf(&body,
+               "{\"requests\": [{\"jobId\": \"j\", \"step\": \"a\", \"token\": \"%s\", "
+               "\"actor\": \"hand\", \"idempotencyKey\": \"j/a/1\", \"action\": \"work\", "
+               "\"lockMs\": 1000, \"desired\": \"STATE_ACTIVE\"}]}",
+               w->token);
+    alone_deliver(w, (struct bus_delivery){.source = SCHEDULER_EXPIRED,
+                                           .died_of = "rejected",
+                                           .body = buf_bytes(&body)});
+    alone_expect(w, "alert REJECTED, ack");
 }
 
 /* Ids of calls and publishes of an earlier scheduler or connection. */
@@ -869,6 +888,7 @@ int main(void)
         TEST(test_result_too_large),
         TEST(test_dead_letter_refused),
         TEST(test_expired),
+        TEST(test_rejected),
         TEST(test_unknown_ids),
         TEST(test_failing_store_calls),
         TEST(test_job_too_large),
