@@ -223,6 +223,33 @@ static void test_notification_cut(void **state)
     alone_expect(w, "alert PARKED, ack");
 }
 
+#define TOLD                                                                                       \
+    "{\"jobId\": \"j\", \"events\": \"EVENTS_STEP_REPLY\", \"definition\": {\"steps\": [" STEP(    \
+        "a") "]}}"
+
+/* Step events whose answer ends too early are not published; without a reply queue none are. */
+static void test_step_events_cut(void **state)
+{
+    struct alone *w = *state;
+
+    w->items = UINT32_MAX;
+    for (w->left = 0; w->left <= w->items; w->left++) {
+        simstore_reset(w->store, 0);
+        alone_restart(w);
+        w->cut = "step_events";
+        alone_submit(w, TOLD);
+        assert_int_equal(strstr(buf_str(&w->story), "EVENT_KIND_STEP") != NULL,
+                         w->left == w->items);
+        w->story.len = 0;
+    }
+    assert_true(w->items > 7);
+    w->cut = NULL;
+    simstore_reset(w->store, 0);
+    alone_restart(w);
+    alone_deliver(w, (struct bus_delivery){.body = bytes_str(TOLD)});
+    alone_expect(w, "request a, ack");
+}
+
 /* ---- calls that fail ---- */
 
 /* An error without a message is not one of the functions, so it is waited for. */
@@ -270,6 +297,7 @@ int main(void)
         TEST(test_notification_with_unknown_steps),
         TEST(test_damaged_alerts),
         TEST(test_notification_cut),
+        TEST(test_step_events_cut),
         TEST(test_error_without_a_message),
         TEST(test_own_call_fails_for_long),
     };
