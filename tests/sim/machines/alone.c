@@ -3,7 +3,7 @@
  * Alone: one scheduler over the simulated store, whose messages and answers a test gives
  *
  * See alone.h. Called by test_broken_store, test_corrupt, test_dispatch, test_intake,
- * test_limits_*, test_notifications, test_questions, test_refusals and test_watch.
+ * test_limits_*, test_notifications, test_questions, test_refusals, test_requests and test_watch.
  */
 #include "machines/alone.h"
 
@@ -103,6 +103,8 @@ static void say_request(struct alone *w, struct bytes body)
     CLEANUP(buf_deinit) struct buf steps = {0};
 
     assert_int_equal(wire_decode(WIRE_REQUESTS, body, NULL, &m, NULL), 0);
+    w->request.len = 0;
+    buf_append(&w->request, body.data, body.len);
     snprintf(w->token, sizeof(w->token), "%s", m.requests->requests[0]->token);
     for (size_t i = 0; i < m.requests->n_requests; i++) {
         buf_puts(&steps, i > 0 ? " " : "");
@@ -274,6 +276,7 @@ int alone_teardown(void **state)
     buf_deinit(&w->reply);
     buf_deinit(&w->alert);
     buf_deinit(&w->reply_routes);
+    buf_deinit(&w->request);
     buf_deinit(&w->tokens);
     buf_deinit(&w->story);
     free(w);

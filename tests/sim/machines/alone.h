@@ -54,6 +54,7 @@ struct alone {
     struct buf reply;            /* the last one */
     struct buf alert;            /* likewise */
     struct buf reply_routes;     /* "queue/correlation " of each reply */
+    struct buf request;          /* the last message with requests */
     struct buf tokens;           /* "step/token " of each request */
     struct buf story;
 };

@@ -166,6 +166,33 @@ static void test_bad_among_good(void **state)
     alone_expect(w, "dead INVALID requests[0].lock_ms must be 1 to 2592000000 ms, ack");
 }
 
+/* A thousand replies of a message are read, and a thousand Progress. Those beyond
+ * are not, and the message becomes a dead letter. */
+static void test_too_many_in_a_message(void **state)
+{
+    static const char *const kinds[] = {"replies", "progress"};
+    struct alone *w = *state;
+    char letter[100];
+
+    submitted(w);
+    for (size_t k = 0; k < array_size(kinds); k++) {
+        CLEANUP(buf_deinit) struct buf json = {0};
+
+        buf_printf(&json, "{\"%s\": [", kinds[k]);
+        for (int i = 0; i <= WIRE_REPLIES_MAX; i++)
+            buf_printf(&json, "%s{\"jobId\": \"j\", \"step\": \"a\", \"token\": \"%s\", %s}",
+                       i > 0 ? ", " : "", i < WIRE_REPLIES_MAX ? "t" : w->token,
+                       k == 0 ? DONE : "\"fraction\": 0.5");
+        buf_puts(&json, "]}");
+        alone_replies(w, buf_str(&json));
+        snprintf(letter, sizeof(letter),
+                 "dead INVALID %s has more than 1000: the rest was not read", kinds[k]);
+        assert_non_null(strstr(buf_str(&w->story), letter));
+        assert_null(strstr(buf_str(&w->story), "OUTCOME_SUCCEEDED"));
+        w->story.len = 0;
+    }
+}
+
 /* The reply names neither a state that was reached nor an error. */
 static void test_no_state_and_no_error(void **state)
 {
@@ -884,6 +911,7 @@ int main(void)
         TEST(test_invalid_definition),
         TEST(test_reply_to),
         TEST(test_bad_among_good),
+        TEST(test_too_many_in_a_message),
         TEST(test_no_state_and_no_error),
         TEST(test_result_too_large),
         TEST(test_dead_letter_refused),
