@@ -86,6 +86,34 @@ static void test_short_requests_share_a_message(void **state)
     assert_true(scheduler_idle(w->scheduler));
 }
 
+/* A job of three steps that can begin at once. */
+static void submit_three(struct alone *w, const char *job, const char *actor)
+{
+    CLEANUP(buf_deinit) struct buf json = {0};
+
+    buf_printf(&json, "{\"jobId\": \"%s\", \"definition\": {\"steps\": [", job);
+    for (int i = 0; i < 3; i++) {
+        buf_puts(&json, i > 0 ? ", " : "");
+        step_append(&json, (char[]){(char)('a' + i), '\0'}, actor, false);
+    }
+    buf_puts(&json, "]}}");
+    w->story.len = 0;
+    alone_deliver(w, (struct bus_delivery){.body = buf_bytes(&json)});
+}
+
+/* Agents that take JSON get one request in a message. */
+static void test_no_batch_in_json(void **state)
+{
+    struct alone *w = *state;
+
+    do_one_of(w, "hand", done(w, 8, 0));
+    do_one_of(w, "jay", done(w, 8, 0));
+    submit_three(w, "j", "hand");
+    alone_expect(w, "request a b c, ack");
+    submit_three(w, "k", "jay");
+    alone_expect(w, "request a, request b, request c, ack");
+}
+
 /* The smallest capacity reported by an agent counts, until it was not reported for a while. */
 static void test_capacity_of_the_agent(void **state)
 {
@@ -500,6 +528,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_short_requests_share_a_message),
+        TEST(test_no_batch_in_json),
         TEST(test_capacity_of_the_agent),
         TEST(test_no_batch_without_a_capacity),
         TEST(test_work_in_a_batch),
