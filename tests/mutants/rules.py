@@ -1523,12 +1523,6 @@ RULES = {
             "true, sweep_one(p, id, now, sweep, places)\n",
             "tests/integration/store/test_functions.py Functions.test_corrupt_jobs",
         ),
-        "a right that is missing makes a job corrupt": (
-            lua("job"),
-            "    error(first, 0)\n",
-            "",
-            "tests/integration/store/test_functions.py Functions.test_error_that_is_not_the_jobs",
-        ),
         "a corrupt job cannot be killed": (
             lua("steer"),
             "    make_readable(p, job_id, now)\n",
