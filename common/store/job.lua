@@ -214,16 +214,19 @@ end
 
 -- Calls f(...), which works on one job of several. Return: true and what f returns; or, if that job
 -- is corrupt, false and what is wrong with it. No call can read such a job: a person has edited it,
--- or a bug has damaged it. It must not stop the work on the other jobs. Any other error is raised
--- again.
+-- or a bug has damaged it. It must not stop the work on the other jobs. An error that concerns the
+-- server, or the rights of its user, is raised again. To tell them apart there is only the text:
+-- pcall() gives no more of an error of Redis.
 function try_job(f, ...)
   local good, first, second = pcall(f, ...)
-  local wrong = not good and (type(first) == 'table' and first.err or first)
-  if wrong and type(first) == 'table' and not match(wrong, '^WRONGTYPE')
-    and not match(wrong, '^ERR .-value is not') and not match(wrong, '^ERR .-would overflow') then
-    error(first, 0)
+  if good then
+    return true, first, second
   end
-  return good, good and first or wrong, second
+  local code = match(first, '^(%u+) ')
+  if code and code ~= 'ERR' and code ~= 'WRONGTYPE' or match(first, '^ERR The user executing') then
+    error({err = first}, 0)
+  end
+  return false, first
 end
 
 -- Adds `by` to a counter. If the counter is no number, or would be below 0, it becomes `by`, or 0

@@ -1523,6 +1523,18 @@ RULES = {
             "true, sweep_one(p, id, now, sweep, places)\n",
             "tests/integration/store/test_functions.py Functions.test_corrupt_jobs",
         ),
+        "a right that is missing makes a job corrupt": (
+            lua("job"),
+            " or match(first, '^ERR The user executing') then\n",
+            " then\n",
+            "tests/integration/store/test_functions.py Functions.test_error_that_is_not_the_jobs",
+        ),
+        "a server that refuses commands makes a job corrupt": (
+            lua("job"),
+            "  if code and code ~= 'ERR' and code ~= 'WRONGTYPE' or ",
+            "  if ",
+            "tests/integration/store/test_functions.py Functions.test_error_that_is_not_the_jobs",
+        ),
         "a corrupt job cannot be killed": (
             lua("steer"),
             "    make_readable(p, job_id, now)\n",

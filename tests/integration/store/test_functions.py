@@ -91,13 +91,15 @@ class Functions(unittest.TestCase):
         cls.load_library()
 
     @classmethod
-    def load_library(cls):
-        """Loads the library, whose clock a test can move."""
+    def load_library(cls, *changed):
+        """Loads the library, whose clock a test can move. changed: (text, other): that text of the
+        library is replaced by another."""
+        text = LIBRARY
         clock = "unpack(call('TIME'))\n  return "
-        assert LIBRARY.count(clock) == 1
-        cls.redis.function_load(
-            LIBRARY.replace(clock, f"{clock}(call('GET', 'skew') or 0) + "), replace=True
-        )
+        for old, new in [(clock, f"{clock}(call('GET', 'skew') or 0) + "), *changed]:
+            assert text.count(old) == 1
+            text = text.replace(old, new)
+        cls.redis.function_load(text, replace=True)
 
     def setUp(self):
         self.redis.flushall()
@@ -1734,6 +1736,27 @@ class Functions(unittest.TestCase):
                 self.redis.flushall()
                 self.load_library()
                 self.assertTrue(answers())
+
+    def test_error_that_is_not_the_jobs(self):
+        """A job is not corrupt because Redis refuses a command: here its user has no right, or the
+        server is read-only."""
+        for code, refusal in (("ERR", "The user executing the script can't run this command"),
+                              ("READONLY", "no writes here")):
+            self.load_library((
+                "  call = redis.call\n",
+                "  call = function(command, ...) "
+                "if command == 'HINCRBY' and redis.call('GET', 'on') then "
+                f"error({{err = \"{code} {refusal}\"}}, 0) end "
+                "return redis.call(command, ...) end\n",
+            ))
+            self.addCleanup(self.load_library)
+            self.redis.flushall()
+            self.submit(LONG)
+            self.record("A")
+            self.redis.set("skew", 60_000)
+            self.redis.set("on", 1)
+            with self.subTest(code), self.assertRaisesRegex(redis.ResponseError, refusal):
+                self.expire()
 
     def test_error_of_a_dry_run(self):
         with self.assertRaises(redis.ResponseError):

@@ -161,6 +161,21 @@ static int on_register(lua_State *lua)
     return 0;
 }
 
+/* pcall() of Redis: of an error {err = text}, as redis.call raises it, it gives the text. */
+static int on_pcall(lua_State *lua)
+{
+    lua_pushboolean(lua, 1);
+    lua_insert(lua, 1);
+    if (lua_pcall(lua, lua_gettop(lua) - 2, LUA_MULTRET, 0) == 0)
+        return lua_gettop(lua);
+    lua_pushboolean(lua, 0);
+    if (lua_istable(lua, -2))
+        lua_getfield(lua, -2, "err");
+    else
+        lua_pushvalue(lua, -2);
+    return 2;
+}
+
 static struct bytes text_at(lua_State *lua, int index)
 {
     size_t len;
@@ -250,6 +265,8 @@ static void load_library(lua_State *lua)
         lua_getglobal(lua, standard[i]);
         lua_setfield(lua, visible, standard[i]);
     }
+    lua_pushcfunction(lua, on_pcall);
+    lua_setfield(lua, visible, "pcall");
     lua_settop(lua, library - 1);
 }
 
