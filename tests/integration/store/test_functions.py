@@ -1560,6 +1560,12 @@ class Functions(unittest.TestCase):
             self.reply("A", self.step(int(who == "me")).token, by=who)
             self.assertEqual([who], self.job("locked_by"))
 
+    def test_reply_for_a_step_that_was_never_sent(self):
+        """Nor does the token name a step of the job, in the second reply."""
+        self.submit(LONG, LONG, after={1: 0})
+        for i in (1, 2):
+            self.assertEqual("STALE", self.reply("A", f"{i}.{NONCES[8]}").code)
+
     def test_progress_of_another_token(self):
         """Progress for a step that is not in flight renews nothing."""
         self.submit(HEARTBEATS)
@@ -1567,6 +1573,7 @@ class Functions(unittest.TestCase):
         self.assertEqual("STALE", self.renew(f"0.{NONCES[8]}").code)
         self.assertEqual(until, self.step(0).until)
         self.assertEqual("RENEWED", self.renew(token).code)
+        self.assertTrue(self.now() < int(self.step(0).until) <= self.now() + 3 * 300)
         self.assertGreater(until, self.step(0).until)
         self.record("A")
         after = self.step(0)
