@@ -1561,7 +1561,7 @@ class Functions(unittest.TestCase):
             self.assertEqual([who], self.job("locked_by"))
 
     def test_reply_for_a_step_that_was_never_sent(self):
-        """Nor does the token name a step of the job, in the second reply."""
+        """The second token names a step that the job does not have."""
         self.submit(LONG, LONG, after={1: 0})
         for i in (1, 2):
             self.assertEqual("STALE", self.reply("A", f"{i}.{NONCES[8]}").code)
