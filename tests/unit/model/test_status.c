@@ -68,6 +68,19 @@ static void test_timers_after_a_turn(void **state)
     assert_int_equal(m->until, 99);
 }
 
+static void test_counts(void **state)
+{
+    const Drover__V1__StepStatus *m = status_of(*state, "D A B 3 4 t 99 5 6 7 8");
+
+    assert_int_equal(m->turn, 3);
+    assert_int_equal(m->attempt, 4);
+    assert_int_equal(m->until, 99);
+    assert_int_equal(m->failures, 5);
+    assert_int_equal(m->expiries, 6);
+    assert_int_equal(m->waiting, 7);
+    assert_int_equal(m->unstarted, 8);
+}
+
 static void test_progress(void **state)
 {
     struct world *w = *state;
@@ -150,10 +163,8 @@ static void test_reasons_of_a_job(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_timers_after_a_turn),
-        TEST(test_progress),
-        TEST(test_unknown_records),
-        TEST(test_reasons_of_a_job),
+        TEST(test_timers_after_a_turn), TEST(test_counts),           TEST(test_progress),
+        TEST(test_unknown_records),     TEST(test_reasons_of_a_job),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
