@@ -65,7 +65,7 @@ static void test_labels_in_notifications(void **state)
 static void test_failed_steps_in_notifications(void **state)
 {
     struct alone *w = *state;
-    CLEANUP(wire_free) struct wire_message m = {0};
+    CLEANUP(wire_free) struct wire_message m = {0}, alert = {0};
 
     alone_submit(w, SUBMIT(""));
     alone_serve(w, "j", "a", HOPELESS);
@@ -73,6 +73,10 @@ static void test_failed_steps_in_notifications(void **state)
     assert_int_equal(m.event->outcome, DROVER__V1__OUTCOME__OUTCOME_FAILED);
     assert_int_equal(m.event->n_failed_steps, 1);
     assert_string_equal(m.event->failed_steps[0], "a");
+    assert_int_equal(wire_decode(WIRE_EVENT, buf_bytes(&w->alert), NULL, &alert, NULL), 0);
+    assert_string_equal(alert.event->reason, "FAILED");
+    assert_non_null(alert.event->error);
+    assert_string_equal(alert.event->error->class_, "NO");
 }
 
 /* Results that do not fit are named. */
