@@ -168,7 +168,8 @@ static void test_notification_with_unknown_steps(void **state)
     alone_expect(w, SETTLED("\"stepsTotal\":1"));
 }
 
-/* An alert that is damaged is published all the same, with what is certain. */
+/* The store's record of an alert is damaged: the scheduler publishes the alert with the fields that
+ * it can read. */
 static void test_damaged_alerts(void **state)
 {
     static const struct {

@@ -70,8 +70,8 @@ static void test_alert_about_a_corrupt_job(void **state)
     }
 }
 
-/* Nobody knows the steps of a job that has lost its definition: its end names none but that whose
- * failure decided. */
+/* The scheduler cannot name the steps of a job whose definition is gone. The event of its end has
+ * only the step whose failure decided, because the store keeps that name. */
 static void test_kill_of_a_corrupt_job(void **state)
 {
     struct alone *w = *state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests: what an agent is told of a step that a person has changed, or has resolved
+ * Requests: the arguments and keys that a request has after a person has changed or resolved a step
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,8 @@
 #define UNDONE "\"achieved\": \"STATE_DISABLED\""
 #define HOPELESS "\"error\": {\"class\": \"NO\", \"verdict\": \"VERDICT_PERMANENT\"}"
 
-/* Compares the last request. @forward_key: of an undo, the key of what it undoes. */
+/* Compares the last request that the scheduler has published. @forward_key: of an undo, the
+ * idempotency key of the forward action; else "". */
 static void expect_request(struct alone *w, const char *action, const char *arguments,
                            const char *forward_key)
 {
