@@ -86,7 +86,7 @@ end
 -- Lets Kill end a corrupt job: fields that cannot be read get values that can.
 local function make_readable(p, id, now)
   local key = p .. 'job:' .. id
-  if pcall(load, p, id, now, '0') and tonumber(call('HGET', key, 'created') or '0') then
+  if try_job(load, p, id, now, '0') and tonumber(call('HGET', key, 'created') or '0') then
     return
   end
   local first = call('HGET', key, 'n')
@@ -109,7 +109,7 @@ local function make_readable(p, id, now)
   if not call('HGET', key, 'def') then
     call('HSET', key, 'def', 'lost')
   end
-  if not pcall(load, p, id, now, '0') then
+  if not try_job(load, p, id, now, '0') then
     call('HDEL', key, 'cursor', 'scan', 'stuck', 'start_at', 'since', 'complete_by', 'epoch')
   end
 end

@@ -1535,6 +1535,13 @@ RULES = {
             "  if ",
             "tests/integration/store/test_functions.py Functions.test_error_that_is_not_the_jobs",
         ),
+        "a Kill repairs a job that Redis refuses to read": (
+            lua("steer"),
+            "  if try_job(load, p, id, now, '0') and ",
+            "  if pcall(load, p, id, now, '0') and ",
+            "tests/integration/store/test_functions.py "
+            "Functions.test_kill_when_redis_refuses_a_command",
+        ),
         "a corrupt job cannot be killed": (
             lua("steer"),
             "    make_readable(p, job_id, now)\n",

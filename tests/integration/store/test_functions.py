@@ -1765,6 +1765,24 @@ class Functions(unittest.TestCase):
             with self.subTest(code), self.assertRaisesRegex(redis.ResponseError, refusal):
                 self.expire()
 
+    def test_kill_when_redis_refuses_a_command(self):
+        """A Kill repairs corrupt jobs only, and a job is not corrupt because Redis refuses to read
+        it once."""
+        self.load_library((
+            "  call = redis.call\n",
+            "  call = function(command, ...) "
+            "if command == 'HMGET' and redis.call('GET', 'on') then "
+            "redis.call('DEL', 'on') error({err = \"NOPERM no reads here\"}, 0) end "
+            "return redis.call(command, ...) end\n",
+        ))
+        self.addCleanup(self.load_library)
+        self.submit(LONG)
+        self.redis.hset(f"{KEYS}job:{JOB}", "scan", 0)
+        self.redis.set("on", 1)
+        with self.assertRaisesRegex(redis.ResponseError, "no reads here"):
+            self.steer("kill")
+        self.assertEqual("0", self.redis.hget(f"{KEYS}job:{JOB}", "scan"))
+
     def test_error_of_a_dry_run(self):
         with self.assertRaises(redis.ResponseError):
             self.ask("look", name="expire", arguments=["no number", 1, 1, 0, 0, 0, 0, 0])
