@@ -4639,7 +4639,7 @@ RULES = {
             "    \"if true then \"",
             f"{STORE} test_two_at_first_start",
         ),
-        "jobs of another schema are read": (
+        "jobs of another data version are read": (
             "common/io/store/store_check.c",
             "    if (!bytes_is(reply->items[1], TEXT(STORE_SCHEMA)))",
             "    if (false)",

@@ -221,7 +221,7 @@ static enum store_check_verdict judge_wait(struct store_check *e, const struct r
 
 /* ---- the meta record ---- */
 
-/* The reply is that of META_SCRIPT if there is a record. */
+/* If there is a record the reply has the same form as that of META_SCRIPT. */
 static void read_meta(const struct store_check *e, struct buf *command)
 {
     CLEANUP(buf_deinit) struct buf key = {0};
@@ -276,7 +276,7 @@ static enum store_check_verdict judge_meta(struct store_check *e, const struct r
         return refuse(e, "key %smeta cannot be read or made: %s", prefix, resp_text(reply));
     if (!bytes_is(reply->items[1], TEXT(STORE_SCHEMA)))
         return refuse(e,
-                      "the jobs under prefix %s have schema %s, this build knows " TEXT(
+                      "the jobs under prefix %s have data version %s, this build knows " TEXT(
                           STORE_SCHEMA) ": run the Drover that made them, or set redis.prefix",
                       prefix, (const char *)reply->items[1].data);
     if (!bytes_to_i64(reply->items[2], &partitions) || partitions < 1 ||
@@ -285,8 +285,8 @@ static enum store_check_verdict judge_meta(struct store_check *e, const struct r
                       prefix, (const char *)reply->items[2].data);
     if (e->config->known && partitions != e->config->known)
         return refuse(e,
-                      "the jobs under prefix %s stand in %lld partitions, a moment ago it were %u: "
-                      "this is another store; point redis.host back, or restart",
+                      "prefix %s has %lld partitions, but had %u at an earlier connection: this is "
+                      "another store; set redis.host back, or restart this process",
                       prefix, (long long)partitions, (unsigned)e->config->known);
     e->partitions = (uint32_t)partitions;
     return STORE_CHECK_PASSED;
@@ -316,16 +316,17 @@ static void ask_version(const struct store_check *e, struct buf *command)
     command->failed |= key.failed;
 }
 
-/* A process that may not load its library must not use another build: answers differ between
- * builds.
+/* A read-only process uses only a library of its own build, because answers differ between builds.
+ * A daemon also uses a higher build, so that daemons can be replaced one by one; CHANGELOG names
+ * the builds for which that is not possible.
  */
 static enum store_check_verdict judge_build(struct store_check *e)
 {
     if (e->config->read_only && e->build != own_build(e))
         return refuse(e,
-                      "the library in Redis is build %lld, this program knows %lld: use the one "
-                      "that came with the schedulers",
-                      (long long)e->build, (long long)own_build(e));
+                      "this program needs build %lld of the library, Redis has build %lld: "
+                      "use the program of the same release as the schedulers",
+                      (long long)own_build(e), (long long)e->build);
     return STORE_CHECK_PASSED;
 }
 
@@ -364,14 +365,15 @@ static enum store_check_verdict judge_load(struct store_check *e, const struct r
         return STORE_CHECK_ASK;
     }
     if (resp_is_error(reply, "NOPERM")) {
-        refuse(e, "library " STORE_LIBRARY " is missing or old, and this user may not load it "
-                  "(+function|load): a scheduler will, once it is connected");
+        refuse(e,
+               "library " STORE_LIBRARY " is missing or old, and this user may not load it: waits "
+               "for a scheduler or supervisor whose user has +function|load");
         return STORE_CHECK_WAIT;
     }
     return refuse(e, "library " STORE_LIBRARY " cannot be loaded: %s", resp_text(reply));
 }
 
-/* ---- the order of the steps ---- */
+/* ---- the order of the questions ---- */
 
 enum {
     STEP_LOGIN,
@@ -413,7 +415,7 @@ static bool is_needed(const struct store_check *e, int step)
     }
 }
 
-/* Appends the question of the first step from @step on that is needed. */
+/* Appends the command of the first question, from number @step on, that is needed. */
 static enum store_check_verdict ask_from(struct store_check *e, int step, struct buf *command)
 {
     while (step < STEPS_ && !is_needed(e, step))

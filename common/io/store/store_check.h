@@ -7,9 +7,10 @@
  * for strict durability CONFIG GET and WAIT; the meta record of the namespace; the function
  * library.
  *
- * The meta record is the hash <prefix>meta: product "drover", schema 1, and the partitions that the
- * first process wanted. One script reads or makes it, so that two processes that start at the same
- * time agree.
+ * The meta record is the hash <prefix>meta: product "drover", schema (the data version) 1, and the
+ * partitions that the first process wanted. A process that may write reads or makes it by one
+ * script, so that two processes that start at the same time agree; a read-only process only reads
+ * it.
  *
  * The library belongs to the server, not to the namespace. It is loaded if it is absent or of a
  * lower build; a higher build is never replaced. Its build is what drover1_version returns, and
@@ -22,13 +23,13 @@
 #include "base/str.h"
 #include "io/store/resp.h"
 
-#define STORE_SCHEMA 1
+#define STORE_SCHEMA 1          /* the data version */
 #define STORE_LIBRARY "drover1" /* functions are named drover1_<name> */
 
 enum store_check_verdict {
     STORE_CHECK_ASK,     /* the caller sends the command that was appended, and passes its reply */
     STORE_CHECK_PASSED,  /* the store can be used; see partitions and warning */
-    STORE_CHECK_WAIT,    /* it cannot be used yet, but that will pass; see why */
+    STORE_CHECK_WAIT,    /* it cannot be used yet; the caller tries again; see why */
     STORE_CHECK_REFUSED, /* a person must change something; see why */
 };
 

@@ -140,7 +140,7 @@ class FromStore(cluster.TestCase):
         self.c.store.redis.execute_command("FUNCTION", "LOAD", "REPLACE", newer)
         code, _, err = self.drover("get", "x", "--from-store")
         self.assertEqual(7, code)
-        self.assertIn("use the one that came with the schedulers", err)
+        self.assertIn("use the program of the same release as the schedulers", err)
 
 
 if __name__ == "__main__":

@@ -691,7 +691,7 @@ static void test_refuses_foreign_namespace(void **state)
     expect_refused(f, "key drover:meta belongs to another program");
     assert_int_equal(admin("HLEN drover:meta"), 1);
     admin("HSET drover:meta product drover schema 2 partitions 8");
-    expect_refused(f, "have schema 2, this build knows 1");
+    expect_refused(f, "have data version 2, this build knows 1");
     admin("HSET drover:meta schema 1 partitions none");
     expect_refused(f, "field partitions of key drover:meta is 'none'");
     admin("HSET drover:meta partitions 8");
