@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Import: converts recorded workflows (command import)
+ * Import: converts recorded workflows into jobs (command import)
  *
  * See cli/import.h. Called by command_run.c.
  */
@@ -58,8 +58,7 @@ static int law(int result)
 
 /* ---- names ---- */
 
-/* Replaces each character of a name that is not allowed by '_', cuts it to fit, and adds @suffix.
- */
+/* Replaces each byte that a name must not have by '_', cuts the name to fit, and adds @suffix. */
 static void name_clean(const char *name, const char *suffix, char out[ID_NAME_MAX + 1])
 {
     size_t len = strlen(suffix), room = ID_NAME_MAX - len, n = 0;
@@ -131,8 +130,8 @@ static bool holds(const json_t *list, const json_t *name)
     return false;
 }
 
-/* Sets `after`. A recorded workflow names a dependency twice if two files come from it: then it is
- * named once. */
+/* Sets `after`. A recorded workflow names a dependency once for each file that the step takes from
+ * it; `after` names it once. */
 static int set_after(struct importing *i, json_t *to, const json_t *step)
 {
     json_t *after = json_array(), *from;
@@ -158,8 +157,11 @@ static int set_sleep(struct importing *i, json_t *to, const json_t *step)
     double ms = json_number_value(json_object_get(step, "runtime")) * SECOND_MS * i->options->scale;
     int64_t whole;
 
-    if (!(ms >= 0 && ms * LOCK_MARGIN <= (double)POLICY_DURATION_MAX_MS))
-        return flaw(i, step_name(step), "runs longer than a lease can last: use a smaller --scale");
+    if (ms < 0)
+        return flaw(i, step_name(step), "has a negative runtime");
+    if (!(ms * LOCK_MARGIN <= (double)POLICY_DURATION_MAX_MS))
+        return flaw(i, step_name(step),
+                    "sleeps longer than half the longest lease: use a smaller --scale");
     whole = llround(ms);
     if (json_object_set_new(to, "arguments",
                             json_pack("{s:{s:I}}", "json", "ms", (json_int_t)whole)))

@@ -2,11 +2,14 @@
 /*
  * Import: converts recorded workflows into jobs that can be submitted
  *
+ * A recorded workflow is what another program has written about a workflow that it has run: the
+ * steps, what each depends on, and how long it ran.
+ *
  * Input: {"name", "steps": [{"name", "depends_on": [name], "runtime": seconds}]}, or an array of
  * them; other members are ignored. Output: for each a Submit with a definition without name, as
  * JSON, one on a line; the recorded name is the label "name". A step keeps its name if that is
- * allowed; otherwise each character that is not becomes '_', and a name that is then not unique
- * gets a number.
+ * allowed. If not, each byte that is not allowed is replaced by '_', and the name is cut to fit. If
+ * the name is then taken, a number is added.
  */
 #pragma once
 

@@ -392,9 +392,8 @@ static void test_import_refused(void **state)
         {"{\"steps\":[{\"name\":\"a\",\"depends_on\":[\"b\"]}]}", "a",
          "depends on a step that is not there"},
         {"{\"steps\":[{\"name\":\"a\",\"runtime\":1e9}]}", "a",
-         "runs longer than a lease can last: use a smaller --scale"},
-        {"{\"steps\":[{\"name\":\"a\",\"runtime\":-1}]}", "a",
-         "runs longer than a lease can last: use a smaller --scale"},
+         "sleeps longer than half the longest lease: use a smaller --scale"},
+        {"{\"steps\":[{\"name\":\"a\",\"runtime\":-1}]}", "a", "has a negative runtime"},
     };
 
     for (size_t i = 0; i < array_size(bad); i++) {
