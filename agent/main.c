@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * drover-agent: the program. Hands the agent's functions to the daemon (io/daemon/daemon.h)
+ * drover-agent: the program. Hands the agent's functions to daemon_main() (io/daemon/daemon.h)
  */
 #include "agent/agent_config.h"
 #include "agent/agent_io.h"
@@ -42,7 +42,9 @@ int main(int argc, char **argv)
 {
     static const struct daemon_role role = {
         .name = "agent",
-        .summary = "Takes the requests of its actors, runs their handlers and replies.",
+        .summary =
+            "Takes requests for its actors, runs the handler of each actor, and publishes the "
+            "replies.",
         .role = CONFIG_AGENT,
         .check = check,
         .start = start,

@@ -62,8 +62,8 @@ static int config_find(const struct args *args, struct config **out, struct prob
         sets[0] = buf_str(&set);
         source.sets = sets;
         source.n_sets = 1;
-        source.secret_sets =
-            true; /* from the environment; url_check() allows no password in --url */
+        /* Only DROVER_URL can hold a password: url_check() allows none in --url. */
+        source.secret_sets = true;
     }
     r = config_load(out, &source, &inner);
     if (r && source.n_sets > 0 && strcmp(inner.field, "rabbitmq.uri") == 0)

@@ -12,6 +12,6 @@
 /* Return: 0 with a session for the caller; or the exit code after a complaint. */
 int connect_session(const struct args *args, struct session **out);
 
-/* Return: the monotonic ms at which a command gives up: after --timeout, else after @default_ms;
- * SESSION_FOREVER if that is 0. */
+/* Return: the monotonic ms at which a command gives up: after --timeout; without it, after
+ * @default_ms, or never (SESSION_FOREVER) if @default_ms is 0. */
 int64_t connect_deadline(const struct args *args, int64_t default_ms);

@@ -19,7 +19,7 @@
 struct follow_seen {
     Drover__V1__StepState state;
     uint32_t attempt;
-    int64_t began;  /* left WAITING */
+    int64_t began;  /* when this process first saw the step under way */
     int64_t rested; /* came to rest */
 };
 
@@ -72,7 +72,7 @@ bool follow_changes_not_begun(Drover__V1__StepState state);
 /* Draws the newest status over what was drawn before. */
 void follow_screen_draw(struct follow *f);
 
-/* Whether the summary is printed at the end, as the result, instead of with the progress. */
+/* Whether the last summary is printed as the result, not drawn over the progress. */
 bool follow_screen_summary_is_result(const struct follow *f);
 
 /* Appends the summary of the newest status, cut to @columns. */

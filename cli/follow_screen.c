@@ -15,7 +15,7 @@
 #include "cli/view_job.h"
 #include "cli/view_step.h"
 
-#define RECENT_MS 5000 /* for this time a finished step ranks before waiting ones */
+#define RECENT_MS 5000 /* for this time a finished step is chosen before waiting ones */
 #define OTHER_LINES 3  /* of the screen: title, summary, cursor */
 
 static int64_t elapsed(const struct follow_seen *seen, int64_t now)
@@ -25,7 +25,8 @@ static int64_t elapsed(const struct follow_seen *seen, int64_t now)
     return (seen->rested ? seen->rested : now) - seen->began;
 }
 
-/* Return: the rank of a step for a line on the screen; lower ranks come first. */
+/* Return: the rank of a step: steps of lower rank are chosen first. Lines keep the order of the
+ * steps. */
 static int rank(const struct follow_seen *seen, int64_t now)
 {
     if (!seen || follow_changes_not_begun(seen->state))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * drover-supervisor: the program. Hands the supervisor's functions to the daemon
+ * drover-supervisor: the program. Hands the supervisor's functions to daemon_main()
  * (io/daemon/daemon.h)
  */
 #include "io/daemon/daemon.h"
