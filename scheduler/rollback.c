@@ -174,7 +174,7 @@ static void check_call(struct scheduler *s, struct op *op)
 
 /*
  * Compares what the partition shows with what was remembered when it was asked, and remembers it.
- * If the server restarted, other schedulers may have increased the watermark again. Then
+ * In another run of the server, other schedulers may have increased the watermark again. Then
  * `count_at_run_start` and the missing jobs are checked instead.
  */
 static void compare(struct scheduler *s, struct watermark *watermark, uint64_t remembered,

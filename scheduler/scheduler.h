@@ -2,11 +2,12 @@
 /*
  * Scheduler: records jobs, orders their steps, dispatches them, records their replies
  *
- * A pure step function: an event goes in, effects come out. Time and randomness come in with the
- * event; the scheduler uses no file descriptor and no clock. Any number of schedulers run side by
- * side, and no job belongs to one of them: all state that matters is in the store, and every
- * transition of a job is one atomic store function. A scheduler keeps in memory only the work that
- * it has begun and not acknowledged, and caches; it may lose both at any moment.
+ * A step function: an event goes in, effects come out. The time comes in with the event; random
+ * numbers and nonces come from generators that are seeded when the scheduler is made. Apart from
+ * the log it has no effect of its own: it uses no file descriptor and no clock. Any number of
+ * schedulers run side by side, and no job belongs to one of them: all state that matters is in the
+ * store, and every transition of a job is one atomic store function. A scheduler keeps in memory
+ * only the work that it has begun and not acknowledged, and caches; it may lose both at any moment.
  *
  * Order of effects: first the store call, then the publishes, then, when the broker has confirmed
  * every publish, the acknowledgement. A crash between any two of them is repaired: the broker
@@ -17,7 +18,8 @@
  *   ON Progress  renew the lease; answer whether the attempt is still wanted
  *   ON expired   no agent took a request in time: withdraw its token, dispatch the step again with
  *                a longer wait; publish
- *   ON confirm   of a request whose predecessor had no evidence, or expired: watch its queue
+ *   ON confirm   of a request, if the previous dispatch of the step was unstarted, or its work has
+ *                had an expiry: watch its queue
  *   ON Control   Query, History, ListJobs, ListWorkflows: answer; Recover: drive; Notify: publish
  *                a notification of the outbox; a command, such as Cancel: steer
  *   ON a redelivered message  before it is read: count the schedulers that have died of it

@@ -3,12 +3,12 @@
  * Watched requests: evidence for agents that send no Progress
  *
  * A dispatch without a reply is an expiry only if an agent had the request. The request may as well
- * have stood in its queue until LockedUntil, behind others with longer waits. So a dispatch that
- * follows one without evidence, or an expiry, is watched: from the broker's confirm until its wait
- * is over the scheduler inspects its queue, by passive declares. If the last inspection has found
- * consumers and no ready message, an agent has the request, or had it: before the end of its wait
- * it cannot have expired. The scheduler records that in the store (taken), which counts an expiry
- * if LockedUntil passes.
+ * have stood in its queue until LockedUntil, behind others with longer waits. So a dispatch is
+ * watched if the previous one of the step was unstarted, or its work has had an expiry: from the
+ * broker's confirm until its wait is over the scheduler inspects its queue, by passive declares. If
+ * the last inspection has found consumers and no ready message, an agent has the request, or had
+ * it: before the end of its wait it cannot have expired. The scheduler records that in the store
+ * (taken), which counts an expiry if LockedUntil passes.
  *
  * A reply that kills schedulers is evidence as well: it came from an agent. It is not read, but the
  * properties of a message with a single reply name its request.

@@ -10,11 +10,12 @@
  * supervisors may run. A lease in the store says which supervisor leads a partition. That only
  * saves load: without election each supervisor leads all partitions, and all is still correct.
  *
- *   TIMER each third    lead: take or keep the lead of each partition that falls to this supervisor
- *         of a lease
- *   TIMER each period   expire, of the partitions that it leads: withdraw the tokens whose
- *                       LockedUntil has passed, count the expiries, and name what is due. Publish a
- *                       Recover for each job, a Notify for each notification in the outbox
+ *   TIMER each third    lead: take or keep the lead of each partition that the rotation assigns to
+ *         of a lease    this supervisor
+ *   TIMER first job is  expire, of the partitions that it leads; at least once each period.
+ *         due           Withdraw the tokens whose LockedUntil has passed, count the expiries, and
+ *                       name what is due. Publish a Recover for each job, a Notify for each
+ *                       notification in the outbox
  *   TIMER each sweep,   sweep: compare each unfinished job with the indexes, and repair what
  *   ON store up again   differs. Publish a Notify for a corrupt job
  *   TIMER each 10 s     forget: delete jobs that ended longer than the retention ago

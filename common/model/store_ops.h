@@ -326,7 +326,7 @@ struct ops_job {
     struct bytes error;     /* encoded Error of that failure */
     struct bytes attention; /* what it needs a person for: for ops_read_attention() */
     uint32_t parked;        /* number of parked steps */
-    int64_t next_try;       /* of the whole job, Unix ms; 0 for none */
+    int64_t next_try;       /* the next pass of the job, Unix ms; 0 for none */
     struct bytes waits_for; /* numbers of steps that are undone before a change is carried out */
     uint32_t failures;      /* how often a failure has kept the job from where it was to go */
     struct bytes workflow, submitter, labels, reply_to, correlation, traceparent;

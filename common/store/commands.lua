@@ -5,7 +5,7 @@
 -- is refused, why, and because of which step. What the function changes in the loaded job is saved
 -- only if the code is DONE; so set_desired() writes `tried` itself when its answer is UNCHANGED.
 
-local RUNS_MAX = 1000            -- runs of a job: the most that a workflow can allow
+local RUNS_MAX = 1000            -- passes of a job: the most that a workflow can allow
 
 local function ended_badly(job)
   return job.outcome == 'FAILED' or job.outcome == 'COMPENSATION_FAILED'
@@ -18,7 +18,7 @@ local function set_desired(job, to, cause)
     elseif to == STATE.ACTIVE and job.ending ~= '' then
       return 'WRONG_STATE', 'ENDING'
     elseif to == STATE.DISABLED and not finished(job) and next_run(job) then
-      call('HSET', job.key, 'tried', int(RUNS_MAX)) -- no other run by itself
+      call('HSET', job.key, 'tried', int(RUNS_MAX)) -- no other pass by itself
       if job.next_try > 0 then
         set(job, 'cause', cause) -- the job is taken back already, and only has to end
         return 'DONE'

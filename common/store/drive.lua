@@ -2,7 +2,8 @@
 --
 -- The store function `drive`: goes on with a job, for a Recover, and when a call has left work.
 
--- When a job that was taken back goes forward again. The wait between two runs grows with each run.
+-- When a job that was taken back goes forward again. The wait between two passes grows with each
+-- pass.
 local function next_run_at(job, runs)
   local interval, coefficient = match(call('HGET', job.def.key, 'job'), '^%u %d+ [01] (%d+) (%S+) ')
   if not interval or interval == '0' or is_older_job(job) then
@@ -13,7 +14,7 @@ local function next_run_at(job, runs)
   return job.next_try > 0 and min(job.next_try, latest) or latest
 end
 
--- When the next run of the whole job begins (false: there is no other run), and how many runs there
+-- When the next pass of the job begins (false: there is no other pass), and how many passes there
 -- were.
 function next_run(job)
   local runs_max = tonumber(match(call('HGET', job.def.key, 'job'), '^%u (%d+)'))

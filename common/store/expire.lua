@@ -131,7 +131,7 @@ end
 
 -- Whether the turn is to end now. The call that brought the job to this point has not ended the
 -- turn: either a sweep has mended counters of the job since, or the job has waited for its next
--- run.
+-- pass.
 local function should_settle(job)
   return job.hold == '' and #job.cursor == 0 and job.next_try <= job.now
     and (job.open == 0 or job.busy == 0

@@ -13,8 +13,8 @@
 -- turn       number of the work that the last dispatch was for: part of its idempotency key
 -- attempt    number of the last dispatch; begins again only if a migration replaces the step
 -- token      of the dispatch in flight, or of the last one if it was answered. '-': withdrawn, or
---            never any; '?': withdrawn without evidence that an agent had the request; '!': the
---            silence interval is over, and one dispatch is due, see silence_ends()
+--            never any; '?': withdrawn, and that was a silence; '!': the silence interval is over,
+--            and one dispatch is due, see silence_ends()
 -- until      IN_FLIGHT: LockedUntil. BACKING_OFF: the next attempt. PARKED: likewise, 0 for none.
 --            RECOVERY_REQUESTED: when `expire` names the step again
 -- failures   failures that agents have reported of this work

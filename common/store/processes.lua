@@ -59,8 +59,8 @@ function functions.lead(p, supervisor, lease)
 end
 
 -- mark -> <watermark>
--- The watermark of the partition; what it was when the first scheduler connected after the last
--- restart of the server (`began`); and which of the jobs are missing. A scheduler calls this first
+-- The watermark of the partition; what it was when the first scheduler connected in the present run
+-- of the server (`began`); and which of the jobs are missing. A scheduler calls this first
 -- on each new connection, so that no job is accepted before `began` is stored. id: the nonce of the
 -- call that created the watermark; another id shows that it was created anew. The same call again
 -- changes nothing.

@@ -100,7 +100,7 @@ function park(job, i, rec, reason, till)
 end
 
 -- Whether the job was accepted while its definition had neither a silence interval nor a wait
--- between runs, because an earlier build had stored it. Such a job does without them.
+-- between passes, because an earlier build had stored it. Such a job does without them.
 function is_older_job(job)
   local renewed = tonumber(call('HGET', job.def.key, 'renewed') or '')
   return renewed and tonumber(call('HGET', job.key, 'created')) < renewed

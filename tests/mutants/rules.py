@@ -1672,7 +1672,7 @@ RULES = {
         ),
         "a job that a person took back runs again by itself": (
             lua("commands"),
-            "      call('HSET', job.key, 'tried', int(RUNS_MAX)) -- no other run by itself\n",
+            "      call('HSET', job.key, 'tried', int(RUNS_MAX)) -- no other pass by itself\n",
             "",
             "tests/integration/jobs/test_turns.py Turns.test_cancel_during_compensation",
         ),

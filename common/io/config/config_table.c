@@ -151,7 +151,7 @@ const struct setting config_settings[] = {
      .text = "of a new store; an existing one keeps its number"},
     {"redis.durability", SETTING_WORD, STORE_USERS, AT(redis.durability), "fast",
      .words = durabilities,
-     .text = "strict: nothing is confirmed that a power cut or failover of Redis could lose"},
+     .text = "strict: nothing is confirmed that a power cut of Redis could lose"},
     {"redis.replicas", SETTING_INTEGER, STORE_USERS, AT(redis.replicas), "0", 0, 16,
      .text = "with strict: how many replicas must have what is confirmed"},
     {"redis.call_timeout", SETTING_DURATION, STORE_READERS, AT(redis.call_timeout_ms), "10s", 100,

@@ -179,7 +179,7 @@ struct job {
     uint32_t epoch;  /* the turn in which its join counters were last counted */
     char cause[16];  /* why it goes back */
     int64_t ordered; /* when the last command that turned it was issued; 0: it did not say */
-    uint32_t tried;  /* forward runs after the first, since a command last turned it */
+    uint32_t tried;  /* passes after the first, since a command last turned it */
     char hold[16];
     bool late;     /* past its deadline, and no command has resumed it since */
     bool ending;   /* it is to end as it is */
