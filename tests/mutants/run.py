@@ -49,6 +49,7 @@ FOLDER = ROOT / "build" / "mutants"
 PYTHON = ["/usr/bin/python3", "-B"]
 SIMULATOR = "tests/sim/drover-sim"
 SEEDS = "1..1000"
+ASSERTION = re.compile(r": Assertion `.*' failed\.$", re.M)  # of the product, which ends a program
 KEEPER = "agent/drover-keep"  # used by unit tests, too
 DAEMONS = ["scheduler/drover-scheduler", "agent/drover-agent", KEEPER,
            "supervisor/drover-supervisor", "cli/drover"]
@@ -277,6 +278,8 @@ class Copy:
         for left in re.findall(r"^left behind, .*$", err, re.M):
             print(f"{catcher or 'a seed'}: {left}", flush=True)
         found = re.findall(r"^(seed \d+(?:: .*| ends its process))|^not ok \d+ - (\S+)", out, re.M)
+        if not found and cases and ASSERTION.search(err):
+            return [cases[0]]  # no case is reported after that
         if code != 0 and (code == alone.LATE or not found):
             raise Useless(f"{test or 'the simulator'} " + (
                 "did not end" if code == alone.LATE
