@@ -97,7 +97,7 @@ static void set_progress(struct effects *fx, Drover__V1__StepStatus *m, struct b
     char seen[WIRE_TOKEN_MAX + 1];
     int used = 0;
 
-    if (sscanf(text, "%64s %*s %lf%n", seen, &m->fraction, &used) == 2 && used > 0 &&
+    if (sscanf(text, "%64s %*s %lf%n", seen, &m->fraction, &used) == 2 &&
         strcmp(seen, token) == 0 && text[used]) {
         m->begun = true;
         m->note = (char *)text + used + 1;

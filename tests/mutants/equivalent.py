@@ -8,6 +8,17 @@ So the name stays if the function moves to another file.
 EQUIVALENT = {
     ("beginning_of", "if n_beginnings == PIECES then", "if n_beginnings ~= PIECES then"): """
         A cache of formatted numbers is emptied at other times; the texts are the same.""",
+    ("num", "if number and #text <= 3 then", "if number and #text <= 4 then"): """
+        The cache keeps longer numbers as well; the results are the same.""",
+    ("payload_json", "*out = NULL;", "(void)0;"): """
+        Both callers have set it to NULL.""",
+    ("atom_size",
+     "return size > 0 && head + size <= len && memchr(at + head, '@', size) ? head + size : 0;",
+     "return size > 0 && head + size < len && memchr(at + head, '@', size) ? head + size : 0;"): """
+        An address that ends with its atom is refused as well: the numbers of the process are
+        missing.""",
+    ("publish_step", "if (e->error.len > 0)", "if (e->error.len > 1)"): """
+        An encoded Error has at least two bytes.""",
     ("lease_length", "return t.heartbeat > 0 and min(3 * t.heartbeat, t.lock) or t.lock",
      "return t.heartbeat > 1 and min(3 * t.heartbeat, t.lock) or t.lock"): """
         A step has no heartbeats (0), or an interval of at least 100 ms.""",

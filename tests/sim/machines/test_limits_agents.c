@@ -93,6 +93,22 @@ static void test_bad_replies(void **state)
     w->story.len = 0;
 }
 
+/* A reply with a token that is not valid changes nothing, and is counted. */
+static void test_stale_replies(void **state)
+{
+    struct alone *w = *state;
+    struct scheduler_stats stats;
+
+    alone_submit(w, "{\"jobId\": \"j\", \"definition\": {\"steps\": [{\"name\": \"a\", \"actor\": "
+                    "\"hand\"}]}}");
+    made_up(w, "hand", 2);
+    scheduler_stats(w->scheduler, &stats);
+    assert_int_equal(stats.stale, 2);
+    assert_int_equal(stats.unknown, 0);
+    assert_int_equal(stats.recorded, 0);
+    w->story.len = 0;
+}
+
 /* An agent has mixed two requests up. A reply that names another step than its token changes
  * nothing: the right one still counts. The letter tells no secret. */
 static void test_reply_for_another_step(void **state)
@@ -243,6 +259,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_too_many_replies),
         TEST(test_bad_replies),
+        TEST(test_stale_replies),
         TEST(test_reply_for_another_step),
         TEST(test_progress_costs),
         TEST(test_alert_for_each_actor),

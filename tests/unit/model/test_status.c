@@ -158,13 +158,67 @@ static void test_reasons_of_a_job(void **state)
                      DROVER__V1__NEED__NEED_ENDED);
 }
 
+/* Each member of the answer has its own place in the status. */
+static void test_members_of_a_job(void **state)
+{
+    struct world *w = *state;
+    const Drover__V1__JobStatus *m;
+
+    w->job = (struct ops_job){
+        .now = 1,
+        .turn = 2,
+        .seq = 3,
+        .n = 4,
+        .open = 5,
+        .created = 6,
+        .updated = 7,
+        .start_at = 8,
+        .complete_by = 9,
+        .parked = 10,
+        .next_try = 11,
+        .failures = 12,
+        .definition = bytes_str("digest"),
+        .current = bytes_str("D"),
+        .desired = bytes_str("A"),
+        .workflow = bytes_str("w@1"),
+        .submitter = bytes_str("ann"),
+        .cause = bytes_str("command"),
+        .ending = bytes_str("FAILED"),
+        .locked_by = bytes_str("s-1"),
+        .waits_for = bytes_str("0"),
+    };
+    m = job_status_of(w, "", "");
+    assert_int_equal(m->now, 1);
+    assert_int_equal(m->turn, 2);
+    assert_int_equal(m->seq, 3);
+    assert_int_equal(m->steps_total, 4);
+    assert_int_equal(m->steps_open, 5);
+    assert_int_equal(m->created, 6);
+    assert_int_equal(m->updated, 7);
+    assert_int_equal(m->start_at, 8);
+    assert_int_equal(m->complete_by, 9);
+    assert_int_equal(m->parked, 10);
+    assert_int_equal(m->next_try_at, 11);
+    assert_int_equal(m->failures, 12);
+    assert_string_equal(m->job_id, "j");
+    assert_string_equal(m->definition, "digest");
+    assert_int_equal(m->current, DROVER__V1__STATE__STATE_DISABLED);
+    assert_int_equal(m->desired, DROVER__V1__STATE__STATE_ACTIVE);
+    assert_string_equal(m->workflow, "w@1");
+    assert_string_equal(m->submitter, "ann");
+    assert_string_equal(m->cause, "command");
+    assert_string_equal(m->ending, "FAILED");
+    assert_string_equal(m->locked_by, "s-1");
+    assert_true(m->changing);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_timers_after_a_turn), TEST(test_counts),           TEST(test_progress),
-        TEST(test_unknown_records),     TEST(test_reasons_of_a_job),
+        TEST(test_unknown_records),     TEST(test_reasons_of_a_job), TEST(test_members_of_a_job),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
