@@ -8,6 +8,8 @@ So the name stays if the function moves to another file.
 EQUIVALENT = {
     ("beginning_of", "if n_beginnings == PIECES then", "if n_beginnings ~= PIECES then"): """
         A cache of formatted numbers is emptied at other times; the texts are the same.""",
+    ("large", "recent[number], n_recent = text, n_recent + 1", ""): """
+        A cache of formatted numbers stays empty; the texts are the same.""",
     ("num", "if number and #text <= 3 then", "if number and #text <= 4 then"): """
         The cache keeps longer numbers as well; the results are the same.""",
     ("payload_json", "*out = NULL;", "(void)0;"): """
