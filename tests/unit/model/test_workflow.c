@@ -414,6 +414,9 @@ static void test_cycles(void **state)
                    "{\"name\":\"a\",\"actor\":\"x\",\"after\":[\"a\"]}]}",
                    "steps[1].after");
     expect_reason("{\"steps\":[{\"name\":\"first\",\"actor\":\"x\"},"
+                  "{\"name\":\"a\",\"actor\":\"x\",\"after\":[\"a\"]}]}",
+                  "step \"a\": a step cannot wait for itself");
+    expect_reason("{\"steps\":[{\"name\":\"first\",\"actor\":\"x\"},"
                   "{\"name\":\"a\",\"actor\":\"x\",\"after\":[\"first\",\"b\"]},"
                   "{\"name\":\"b\",\"actor\":\"x\",\"after\":[\"a\"]}]}",
                   "cycle: \"b\" waits for \"a\", which waits for it in turn");
