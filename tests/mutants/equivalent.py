@@ -18,6 +18,9 @@ EQUIVALENT = {
     ("on_beat", "if (run->seen.request->heartbeat_ms > 0)",
      "if (run->seen.request->heartbeat_ms > 1)"): """
         A step has no heartbeats (0), or an interval of at least 100 ms.""",
+    ("functions.expire", "if latest > 0 and now > latest then",
+     "if latest > 1 and now > latest then"): """
+        The latest time that the clock can show is a Unix time in ms, or 0.""",
     ("num", "if number and #text <= 3 then", "if number and #text <= 4 then"): """
         The cache keeps longer numbers as well; the results are the same.""",
     ("payload_json", "*out = NULL;", "(void)0;"): """
