@@ -57,6 +57,18 @@ static inline struct list *list_pop(struct list *head)
     return node;
 }
 
+/* Moves all nodes of @from to the end of @to. */
+static inline void list_move_all(struct list *to, struct list *from)
+{
+    if (list_empty(from))
+        return;
+    from->next->prev = to->prev;
+    to->prev->next = from->next;
+    from->prev->next = to;
+    to->prev = from->prev;
+    list_init(from);
+}
+
 #define list_entry(node, type, member) container_of(node, type, member)
 
 #define list_foreach(it, head) for (struct list *it = (head)->next; it != (head); it = it->next)

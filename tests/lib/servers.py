@@ -483,6 +483,25 @@ class Rabbit(Server):
         finally:
             self._evaluate("[catch sys:resume(Pid) || Pid <- rabbit_networking:connections()], ok")
 
+    @contextlib.contextmanager
+    def mute(self, vhost, name):
+        """During the block the node delivers nothing over the connections of that name; they stay
+        open."""
+        channels = "[Channel || Channel <- rabbit_channel:list(), {connection, Pid} <- " \
+            "rabbit_channel:info(Channel, [connection]), lists:member(Pid, Pids)]"
+        self._evaluate(
+            f"""Pids = [Pid || Pid <- rabbit_networking:connections(),
+            [{{vhost, V}}, {{client_properties, P}}] <-
+                [catch rabbit_networking:connection_info(Pid, [vhost, client_properties])],
+            V =:= <<"{vhost}">>,
+            lists:member({{<<"connection_name">>, longstr, <<"{name}">>}}, P)],
+            [_ | _] = [sys:suspend(Channel) || Channel <- {channels}], ok"""
+        )
+        try:
+            yield
+        finally:
+            self._evaluate("[catch sys:resume(Pid) || Pid <- rabbit_channel:list()], ok")
+
     def sync(self):
         """Makes the node record its quorum queues now; without this it does so half a second
         later or more. A queue that is not on disk when the node is killed comes back empty and,

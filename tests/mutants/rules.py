@@ -37,6 +37,7 @@ BUS_PUBLISH = "tests/integration/test_bus_publish"
 BUS_CONSUME = "tests/integration/test_bus_consume"
 BUS_QUEUES = "tests/integration/test_bus_queues"
 BUS_BROKER = "tests/integration/test_bus_broker"
+BUS_PULSE = "tests/integration/test_bus_pulse"
 BUS_CONFIRMS = "tests/integration/test_bus_confirms"
 STORE = "tests/integration/test_store"
 OWNERS = "tests/integration/security/test_owners.py"
@@ -953,7 +954,7 @@ RULES = {
     },
     "A request that has waited in a scheduler is sent only if its job still wants it": {
         "a request that has waited is sent without asking the store": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "    if (m->message.ask_after && now >= m->message.ask_after && !m->sent) {\n",
             "    if (false) {\n",
             f"{BUS_PUBLISH} test_ask_after",
@@ -1086,13 +1087,13 @@ RULES = {
     },
     "A message over which the broker closes the connection is refused": {
         "a message over which the broker closes the connection is sent for ever": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "    if (!channel && !p->link.closed_over)\n",
             "    if (!channel)\n",
             f"{BUS_PUBLISH} test_address_that_closes_the_connection",
         ),
         "a message over which the broker closes the channel costs all that was sent with it": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "    if (p->n_wire != 1)\n        return;\n    if (!channel &&",
             "    while (channel && p->n_wire > 1)\n        refuse(p, first(&p->wire));\n"
             "    m = first(&p->wire);\n"
@@ -1100,20 +1101,20 @@ RULES = {
             f"{BUS_PUBLISH} test_missing_exchange",
         ),
         "the next message to the same node closes the connection again": (
-            "common/io/bus/bus_direct.c",
+            "common/io/bus/direct.c",
             "        add(&d->shunned, SHUNNED_MAX, NODE, node, now + SHUNNED_MS);\n"
             "    add(&d->shunned, SHUNNED_MAX, SENDER, sender_of(m), now + SHUNNED_MS);\n",
             "        ;\n",
             f"{BUS_PUBLISH} test_address_that_closes_the_connection",
         ),
         "the sender of a bad address may invent the next one": (
-            "common/io/bus/bus_direct.c",
+            "common/io/bus/direct.c",
             "    return find(&d->shunned, SENDER, sender_of(m)) || find",
             "    return find",
             f"{BUS_PUBLISH} test_invented_addresses",
         ),
         "a bad address of one sender costs the addresses of others": (
-            "common/io/bus/bus_direct.c",
+            "common/io/bus/direct.c",
             'bytes_str(sender && *sender ? sender : m->message.key)',
             'bytes_str(sender && *sender ? "all" : m->message.key)',
             f"{BUS_PUBLISH} test_invented_addresses",
@@ -2921,7 +2922,7 @@ RULES = {
             f"{LIMITS_AGENTS} test_replies_by_the_shared_exchange",
         ),
         "the consumer does not record by which exchange a reply came": (
-            "common/io/bus/bus_consumer.c",
+            "common/io/bus/consumer.c",
             'strcmp(queue->name, WIRE_REPLY_QUEUE) == 0 ? wire_reply_by(name) : ""',
             '""',
             "tests/integration/jobs/test_behaviours.py Behaviours.test_reply_of_another_actor",
@@ -4221,13 +4222,13 @@ RULES = {
             f"{WORKFLOW} test_unknown_fields_are_dropped",
         ),
         "no property of a request gives its step": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "    put_text_header(&properties.headers, BUS_STEP_HEADER, m->step);\n",
             "",
             "tests/integration/messages/test_wire.py Wire.test_properties_of_a_request",
         ),
         "no property of a request gives its attempt": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "    if (m->attempt > 0)\n",
             "    if (false)\n",
             "tests/integration/messages/test_wire.py Wire.test_properties_of_a_request",
@@ -4303,55 +4304,55 @@ RULES = {
     },
     "A published message is persistent, is sent until the broker answers, and has that outcome": {
         "messages are lost when the broker restarts": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "m->transient ? AMQP_DELIVERY_NONPERSISTENT : AMQP_DELIVERY_PERSISTENT",
             "AMQP_DELIVERY_NONPERSISTENT",
             f"{BUS_BROKER} test_persistent",
         ),
         "a message that the broker refused counts as confirmed": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "on_confirm(p, nack->delivery_tag, nack->multiple, false);",
             "on_confirm(p, nack->delivery_tag, nack->multiple, true);",
             f"{BUS_PUBLISH} test_nack",
         ),
         "a message that the broker refused is neither sent again nor reported": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "        on_confirm(p, nack->delivery_tag, nack->multiple, false);\n",
             "        (void)nack;\n",
             f"{BUS_PUBLISH} test_nack",
         ),
         "a confirm of several messages counts only for the last": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "        if (multiple || m->tag == tag)\n",
             "        if (m->tag == tag)\n",
             f"{BUS_PUBLISH} test_closing_flushes",
         ),
         "no message is mandatory": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "    return m->message.mandatory && !direct_is(m);\n",
             "    return false;\n",
             f"{BUS_PUBLISH} test_return",
         ),
         "a message that no queue took counts as confirmed": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "!m->returned ? BUS_CONFIRMED : m->resent",
             "true ? BUS_CONFIRMED : m->resent",
             f"{BUS_PUBLISH} test_return",
         ),
         "an answer to a direct reply-to is mandatory": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "    return m->message.mandatory && !direct_is(m);\n",
             "    return m->message.mandatory;\n",
             f"{BUS_PUBLISH} test_direct_reply",
         ),
         "a repeated message that no queue took counts as one that none ever took": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "    m->resent = m->sent;\n",
             "    m->resent = false;\n",
             f"{BUS_BROKER} test_frozen_broker",
         ),
         "messages on the wire when the connection broke are not sent again": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "    list_move_all(&p->wire, &p->waiting);\n"
             "    list_move_all(&p->waiting, &p->wire);\n",
             "    while (!list_empty(&p->wire))\n"
@@ -4359,43 +4360,43 @@ RULES = {
             f"{BUS_BROKER} test_frozen_broker",
         ),
         "a missing confirm is waited for without end": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "    if (!m || p->link.blocked)\n",
             "    if (!m || p->link.blocked || true)\n",
             f"{BUS_CONFIRMS} test_no_confirms",
         ),
         "a missing confirm is not noticed although later ones have come": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "        if (m->passed || p->heard",
             "        if (p->heard",
             f"{BUS_CONFIRMS} test_one_confirm_missing",
         ),
         "a missing confirm is waited for as long as others come": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             " || m->wired <= now - LONGEST * (int64_t)confirm_ms)",
             ")",
             f"{BUS_CONFIRMS} test_confirm_missing_on_one_route",
         ),
         "a confirm that an alarm holds up counts as missing": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "        p->held_up = now;\n",
             "        p->held_up = 0;\n",
             f"{BUS_CONFIRMS} test_alarm_takes_long",
         ),
         "a message over which the broker closes the channel is sent again and again": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "    blame(p);\n",
             "    if (false)\n        blame(p);\n",
             f"{BUS_PUBLISH} test_missing_exchange",
         ),
         "a message is sent after its time": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "    if (m->message.not_after && now >= m->message.not_after) {",
             "    if (false) {",
             f"{BUS_PUBLISH} test_not_after",
         ),
         "a request does not expire at the broker": (
-            "common/io/bus/bus_publisher.c",
+            "common/io/bus/publisher.c",
             "    if (m->expires) {\n",
             "    if (false) {\n",
             f"{BUS_PUBLISH} test_expiration",
@@ -4411,19 +4412,19 @@ RULES = {
             "",
         ),
         "a message that expires in a task queue is lost": (
-            "common/io/bus/bus_topology.c",
+            "common/io/bus/topology.c",
             "declare_queue(link, channel, name, EXPIRED_EXCHANGE, false);",
             "declare_queue(link, channel, name, NULL, false);",
             f"{BUS_PUBLISH} test_expiration",
         ),
         "queues are lost when the broker restarts": (
-            "common/io/bus/bus_topology.c",
-            "text(name), passive, 1, 0, 0, arguments);",
-            "text(name), passive, 0, 0, 0, arguments);",
+            "common/io/bus/topology.c",
+            ".durable = 1, .arguments.entries = entries};",
+            ".durable = 0, .arguments.entries = entries};",
             f"{BUS_BROKER} test_persistent",
         ),
         "events cannot be subscribed to by a pattern": (
-            "common/io/bus/bus_topology.c",
+            "common/io/bus/topology.c",
             "{\"drover.events\", \"topic\"}",
             "{\"drover.events\", \"direct\"}",
             "tests/integration/jobs/test_jobs.py Jobs.test_events",
@@ -4431,27 +4432,27 @@ RULES = {
     },
     "A delivery is acknowledged on the connection that it came by, and in time": {
         "an ack of an earlier connection is sent on the next one": (
-            "common/io/bus/bus_consumer.c",
+            "common/io/bus/consumer.c",
             "    return handle >> HANDLE_TAG_BITS == (c->epoch & HANDLE_EPOCH_MASK);\n",
             "    return c->epoch > 0;\n",
             f"{BUS_CONSUME} test_old_acks_are_void",
         ),
         "an ack includes deliveries that are still open": (
-            "common/io/bus/bus_consumer.c",
+            "common/io/bus/consumer.c",
             "        r = send_ack(c, tag, false);\n",
             "        r = send_ack(c, tag, true);\n",
             f"{BUS_CONSUME} test_acks_out_of_order",
         ),
         "a delivery that is given back is lost": (
-            "common/io/bus/bus_consumer.c",
+            "common/io/bus/consumer.c",
             ".requeue = true",
             ".requeue = false",
             f"{BUS_CONSUME} test_requeue",
         ),
         "the consumer sets no prefetch": (
-            "common/io/bus/bus_consumer.c",
-            "amqp_basic_qos(link->amqp, BUS_CHANNEL, 0, config->prefetch, 0);",
-            "amqp_basic_qos(link->amqp, BUS_CHANNEL, 0, 0, 0);",
+            "common/io/bus/consumer.c",
+            ".prefetch_count = link->config->prefetch",
+            ".prefetch_count = 0",
             f"{BUS_QUEUES} test_prefetch",
         ),
         "nothing is acknowledged during an alarm": (
@@ -4473,84 +4474,84 @@ RULES = {
             "bus->acks_due ||",
             f"{BUS_CONSUME} test_close_gives_back",
         ),
-        "an order that comes while a connection is given up keeps the connection": (
-            "common/io/bus/bus_lend.c",
-            "    if (r)\n        link->shared.came_to = r;",
-            "    link->shared.came_to = r;",
-            f"{BUS_CONSUME} test_consume_while_reconnecting",
-        ),
-        "no link is lent to the loop": (
-            "common/io/bus/bus_lend.c",
-            "lent = may && bus->lends",
-            "lent = false && bus->lends",
-            f"{BUS_CONSUME} test_loop_drives_connections",
-        ),
         "a queue that is gone is not consumed again": (
-            "common/io/bus/bus_consumer.c",
-            "        return link_fail(link, LINK_E_LOST, \"queue %.*s is gone\", "
+            "common/io/bus/consumer.c",
+            "    return link_fail(link, LINK_E_LOST, \"queue %.*s is gone\", "
             "(int)cancel->consumer_tag.len,\n"
-            "                         (const char *)cancel->consumer_tag.bytes);\n",
-            "        (void)cancel;\n        return 0;\n",
+            "                     (const char *)cancel->consumer_tag.bytes);\n",
+            "    (void)cancel;\n    return 0;\n",
             f"{BUS_CONSUME} test_consumer_cancelled",
         ),
         "the broker does not report that a queue is gone": (
-            "common/io/bus/bus_connect.c",
-            "        table_yes(\"consumer_cancel_notify\"),\n",
-            "",
+            "common/io/bus/login.c",
+            "table_yes(\"consumer_cancel_notify\")",
+            "table_yes(\"nothing\")",
             f"{BUS_CONSUME} test_consumer_cancelled",
         ),
         "a body ends with its first frame": (
-            "common/io/bus/bus_send.c",
+            "common/io/bus/frame.c",
             "body = bytes_of(body.data + len, body.len - len)",
             "body = BYTES_EMPTY",
             f"{BUS_PUBLISH} test_bodies",
         ),
         "bytes that a full socket did not take are lost": (
-            "common/io/bus/bus_send.c",
-            "            link->written += (size_t)n;\n",
-            "            link->written = link->out.len;\n",
+            "common/io/stream.c",
+            "    buf_append(&s->waiting, data.data + n, data.len - (size_t)n);\n",
+            "    return 0;\n",
             f"{BUS_BROKER} test_full_socket",
         ),
-        "bytes that the loop could not write are dropped": (
-            "common/io/bus/bus_link.c",
-            "        r = send_flush(link); /* what the socket had no room for while the loop had "
-            "it */\n",
-            "        send_forget(link);\n        r = 0;\n",
-            f"{BUS_BROKER} test_full_socket",
-        ),
-        "the loop waits for a full socket": (
-            "common/io/bus/bus_send.c",
-            "errno == EAGAIN && link->in_loop",
-            "false",
-            f"{BUS_BROKER} test_full_socket",
-        ),
-        "the loop keeps a link that waits for the broker": (
-            "common/io/bus/bus_lend.c",
-            "link->full || link->role->waits(link)",
-            "link->full",
+        "a message overtakes the declaration of its queue": (
+            "common/io/bus/publisher.c",
+            " && !must_declare(p);",
+            ";",
             f"{BUS_QUEUES} test_task_queue_is_declared",
         ),
-        "a link in the loop is not driven": (
-            "common/io/bus/bus.c",
-            "    link_drive(&bus->publisher.link);\n    link_drive(&bus->consumer.link);\n",
-            "",
+        "messages overtake one that waits for the declaration of its queue": (
+            "common/io/bus/publisher.c",
+            " && !p->declaring && ",
+            " && ",
+            f"{BUS_QUEUES} test_task_queue_is_declared",
+        ),
+        "a broker that says nothing any more keeps the connection": (
+            "common/io/bus/link.c",
+            "    return ++link->quiet * link_tick_ms(link) > 2 * link->heartbeat_ms;\n",
+            "    return false;\n",
             f"{BUS_BROKER} test_frozen_broker",
         ),
+        "no heartbeat is sent": (
+            "common/io/bus/link.c",
+            "    if (now - link->said >= link->heartbeat_ms / 2 &&",
+            "    if (false &&",
+            f"{BUS_BROKER} test_heartbeats",
+        ),
+        "a broker that does not answer is waited for without end": (
+            "common/io/bus/link_calls.c",
+            "    bool begins = link->state > LINK_WAITING && link->state < LINK_UP;\n",
+            "    bool begins = false;\n",
+            f"{BUS_BROKER} test_silent_broker",
+        ),
+        "the pulse queue is declared before its exchange": (
+            "common/io/bus/consumer.c",
+            "AMQP_BASIC_QOS_OK_METHOD,\n                      on_prefetch_set, \"prefetch\");\n",
+            "AMQP_BASIC_QOS_OK_METHOD,\n                      NULL, \"prefetch\");\n"
+            "    if (!r && link->config->pulse)\n        r = declare_pulse(c);\n",
+            f"{BUS_PULSE} test_pulse",
+        ),
         "a message that is too large is read whole": (
-            "common/io/bus/bus_frame.c",
-            "incoming_new(properties, a->actor, oversize ? limit : (size_t)a->left)",
-            "incoming_new(properties, a->actor, (size_t)a->left)",
+            "common/io/bus/message.c",
+            "oversize ? limit : (size_t)content->body_size",
+            "(size_t)content->body_size",
             f"{BUS_PUBLISH} test_oversize",
         ),
         "a message that was cut off counts as whole": (
-            "common/io/bus/bus_frame.c",
+            "common/io/bus/message.c",
             "    a->incoming->delivery.oversize = oversize;\n",
             "",
             f"{BUS_PUBLISH} test_oversize",
         ),
         "a process that stops consuming goes on consuming": (
-            "common/io/bus/bus_consumer.c",
-            "    if (c->stopping && !c->stopped)\n",
+            "common/io/bus/consumer.c",
+            "    if (c->stop && !c->stopped)\n",
             "    if (false)\n",
             f"{BUS_CONSUME} test_stop_consuming",
         ),
@@ -4564,7 +4565,7 @@ RULES = {
         ),
         "a call in progress when the connection broke is never answered": (
             "common/io/store/store.c",
-            "    move_all(&s->lost, &s->calls);\n",
+            "    list_move_all(&s->lost, &s->calls);\n",
             "    for (struct list *l; (l = list_pop(&s->calls));)\n"
             "        free(list_entry(l, struct call, node));\n",
             f"{STORE} test_killed_during_a_call",

@@ -63,6 +63,7 @@ PROGRAMS = {  # test programs -> whether they need shared servers
     "tests/integration/test_bus_queues": True,
     "tests/integration/test_bus_broker": True,
     "tests/integration/test_bus_confirms": True,
+    "tests/integration/test_bus_pulse": True,
     "tests/integration/test_store": False,
 }
 ALONE = pathlib.Path(__file__).with_name("alone.py")

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Bus, the loop's side: hands over to the links once in each iteration, and calls back
+ * Bus: hands over to its two links once in each iteration of the loop, and calls back
  *
- * See io/bus/bus.h. The links of bus_internal.h report to the loop through this file.
+ * See io/bus/bus.h. The files of the bus, each of which calls only those below it:
+ *
+ *     bus.c                    messages, acks and callbacks of the role that has the bus
+ *     publisher.c, consumer.c  the two links: confirms, returns and alarms; deliveries and acks
+ *     direct.c, topology.c     messages to direct reply-to; exchanges and queues
+ *     link.c                   a connection: login, calls, heartbeats, reconnects
+ *     login.c, message.c       methods of the login; messages put together from frames
+ *     frame.c                  frames, methods and properties, as bytes
  */
 #include <assert.h>
 #include <errno.h>
@@ -12,12 +19,54 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "io/bus/bus_internal.h"
+#include "io/bus/consumer.h"
+#include "io/bus/publisher.h"
 #include "io/failpoint.h"
 
 #define CONFIRM_MS 300000    /* quorum queues confirm again when a majority has come back */
 #define PULSE_REFUSALS_MAX 3 /* in a row; then none is sent for ... */
 #define PULSE_AGAIN_MS 60000 /* ... so long: one that is refused costs a connection */
+
+struct bus {
+    struct bus_config config;
+    struct bus_callbacks callbacks;
+    void *ctx;
+    struct publisher publisher;
+    struct consumer consumer; /* it connects only where queues are consumed */
+
+    uv_prepare_t flush;     /* runs while something waits to be handed to the links */
+    uv_timer_t close_timer; /* bounds bus_close() */
+    uv_timer_t pulse_timer; /* what was refused to pulses is tried again */
+    uv_timer_t ack_timer;   /* acks that wait leave */
+    int n_handles;          /* of these four, and of the two of each link, still open */
+    struct list pending;    /* struct outgoing, to be handed over at the end of the iteration */
+    struct list open;       /* struct outgoing, by their `open` */
+    struct list settled;    /* struct outgoing, whose outcome failpoints have decided */
+    struct acks acks;       /* to be handed over, soon */
+    struct acks requeues;   /* to be handed over at the end of the iteration */
+    size_t unacked;         /* deliveries that were handed to the role, of which no ack has left */
+    bool acks_lost;
+    bool acks_due; /* they have waited long enough */
+    uint64_t serial;
+    unsigned pulse_refusals; /* by the exchange, since one came back */
+    bool catching_up;
+    bool changed; /* while it was catching up */
+    struct {
+        uint64_t publisher_connects;
+        uint64_t consumer_connects;
+        uint64_t publisher_refusals;
+        uint64_t consumer_refusals;
+    } seen; /* at the last check of the links */
+    struct bus_stats stats;
+    enum {
+        BUS_RUNNING,
+        BUS_FLUSHING, /* the publisher ends once nothing waits for its confirm */
+        BUS_LEAVING,  /* then the consumer, once the last acks are out */
+        BUS_ENDED,    /* both links have ended */
+        BUS_CLOSED,
+    } state;
+    void (*on_closed)(void *ctx);
+};
 
 /* --- configuration ---------------------------------------------------------------------------- */
 
@@ -63,14 +112,14 @@ static bool consumes(const struct bus *bus)
 
 /* --- hand-over to the links ------------------------------------------------------------------- */
 
-static void hand_over(struct bus *bus);
+static void catch_up(void *ctx);
 
 static void on_acks_due(uv_timer_t *handle)
 {
     struct bus *bus = container_of(handle, struct bus, ack_timer);
 
     bus->acks_due = true;
-    hand_over(bus);
+    catch_up(bus);
 }
 
 /* An ack is an entry in the log of its queue, which a message that comes next has to wait for: so
@@ -89,53 +138,41 @@ static bool acks_leave(struct bus *bus)
     return false;
 }
 
-/* Under bus->lock. */
 static void hand_acks_over(struct bus *bus)
 {
     size_t n = bus->acks.used + bus->requeues.used;
 
     bus->unacked -= n < bus->unacked ? n : bus->unacked;
-    if (bus->acks_lost || acks_move_all(&bus->consumer.handed, &bus->acks) < 0 ||
-        acks_move_all(&bus->consumer.handed_requeues, &bus->requeues) < 0) {
+    if (bus->acks_lost || acks_move_all(&bus->consumer.acks, &bus->acks) < 0 ||
+        acks_move_all(&bus->consumer.requeues, &bus->requeues) < 0) {
         bus->consumer.acks_lost = true;
         bus->acks.used = bus->requeues.used = 0;
         bus->acks_lost = false;
     }
     bus->acks_due = false;
+    uv_timer_stop(&bus->ack_timer);
 }
 
 static void hand_over(struct bus *bus)
 {
-    bool publishes = !list_empty(&bus->pending);
-    bool acks = acks_leave(bus);
-
     uv_prepare_stop(&bus->flush);
-    if (acks)
-        uv_timer_stop(&bus->ack_timer);
-    pthread_mutex_lock(&bus->lock);
-    list_move_all(&bus->publisher.handed, &bus->pending);
-    if (acks)
+    list_move_all(&bus->publisher.waiting, &bus->pending);
+    if (acks_leave(bus))
         hand_acks_over(bus);
-    pthread_mutex_unlock(&bus->lock);
-    if (bus->publisher.link.in_loop)
-        link_send(&bus->publisher.link);
-    else if (publishes)
-        link_wake(&bus->publisher.link);
-    if (acks && bus->consumer.link.in_loop)
-        link_send(&bus->consumer.link);
-    else if (acks)
-        link_wake(&bus->consumer.link);
+    link_pass(&bus->publisher.link);
+    if (consumes(bus))
+        link_pass(&bus->consumer.link);
 }
 
 static void on_flush(uv_prepare_t *handle)
 {
-    hand_over(container_of(handle, struct bus, flush));
+    catch_up(container_of(handle, struct bus, flush));
 }
 
 /* Has everything of this iteration of the loop handed over before it sleeps. */
 static void hand_over_later(struct bus *bus)
 {
-    if (bus->state < BUS_JOINED)
+    if (bus->state < BUS_ENDED)
         uv_prepare_start(&bus->flush, on_flush);
 }
 
@@ -214,10 +251,7 @@ static void pretend(struct bus *bus, enum bus_outcome outcome)
 
     m->outcome = outcome;
     list_remove(&m->node);
-    pthread_mutex_lock(&bus->lock);
     list_append(&bus->settled, &m->node);
-    pthread_mutex_unlock(&bus->lock);
-    uv_async_send(&bus->async);
 }
 
 int bus_publish(struct bus *bus, const struct bus_message *m, uint64_t id)
@@ -242,7 +276,7 @@ int bus_pulse(struct bus *bus)
     char sent[24];
     const struct bus_message m = {
         .exchange = BUS_PULSE_EXCHANGE,
-        .key = bus->pulse_key,
+        .key = bus->consumer.pulse_key,
         .message_id = sent,
         .transient = true,
     };
@@ -272,52 +306,26 @@ void bus_requeue(struct bus *bus, uint64_t handle)
 
 void bus_consume(struct bus *bus, bool wanted)
 {
-    pthread_mutex_lock(&bus->lock);
     bus->consumer.stop = !wanted;
-    pthread_mutex_unlock(&bus->lock);
-    link_recall(&bus->consumer.link, 0);
+    hand_over_later(bus);
 }
 
 void bus_inspect(struct bus *bus, const char *queue, bus_inspect_cb cb, void *ctx)
 {
-    pthread_mutex_lock(&bus->lock);
-    bus->inspection = (struct inspection){.serial = ++bus->last_inspection, .cb = cb, .ctx = ctx};
-    snprintf(bus->inspection.queue, sizeof(bus->inspection.queue), "%s", queue);
-    pthread_mutex_unlock(&bus->lock);
-    link_recall(&bus->publisher.link, 0);
+    publisher_inspect(&bus->publisher, queue, cb, ctx);
+    hand_over_later(bus);
 }
 
 /* --- callbacks -------------------------------------------------------------------------------- */
 
-/* What the threads had for the loop at one moment. */
-struct snapshot {
-    struct link_shared publisher;
-    struct link_shared consumer;
-    struct list settled;
-    struct list deliveries;
-    struct inspection inspection; /* where it was answered */
-};
-
-static void take_snapshot(struct bus *bus, struct snapshot *s)
+static bool is_up(const struct link *link)
 {
-    list_init(&s->settled);
-    list_init(&s->deliveries);
-    pthread_mutex_lock(&bus->lock);
-    s->publisher = bus->publisher.link.shared;
-    s->consumer = bus->consumer.link.shared;
-    list_move_all(&s->settled, &bus->settled);
-    list_move_all(&s->deliveries, &bus->deliveries);
-    s->inspection = (struct inspection){0};
-    if (bus->inspection.answered) {
-        s->inspection = bus->inspection;
-        bus->inspection = (struct inspection){0};
-    }
-    pthread_mutex_unlock(&bus->lock);
+    return link->state == LINK_UP || link->state == LINK_CLOSING;
 }
 
-static bool was_lost(const struct link_shared *link, uint64_t connects_seen)
+static bool was_lost(const struct link *link, uint64_t connects_seen)
 {
-    return !link->up || link->connects != connects_seen;
+    return !is_up(link) || link->connects != connects_seen;
 }
 
 /* What bus_pulse() sent says when it was sent. Others may write to the exchange, too. */
@@ -334,40 +342,41 @@ static void report_pulse(struct bus *bus, const struct bus_delivery *d)
 }
 
 /* Levels, not edges: what went and came between two checks shows in the number of connects. */
-static void report_links(struct bus *bus, const struct snapshot *s)
+static void report_links(struct bus *bus)
 {
     const struct bus_callbacks *call = &bus->callbacks;
-    bool publisher_lost = was_lost(&s->publisher, bus->seen.publisher_connects);
-    bool consumer_lost = consumes(bus) && was_lost(&s->consumer, bus->seen.consumer_connects);
-    uint64_t publisher_refusals = s->publisher.refusals - bus->seen.publisher_refusals;
-    uint64_t consumer_refusals = s->consumer.refusals - bus->seen.consumer_refusals;
+    const struct link *publisher = &bus->publisher.link, *consumer = &bus->consumer.link;
+    bool publisher_lost = was_lost(publisher, bus->seen.publisher_connects);
+    bool consumer_lost = consumes(bus) && was_lost(consumer, bus->seen.consumer_connects);
+    bool publisher_refused = publisher->refusals != bus->seen.publisher_refusals;
+    bool consumer_refused = consumer->refusals != bus->seen.consumer_refusals;
     bool running = bus->state == BUS_RUNNING;
 
-    if (s->consumer.connects != bus->seen.consumer_connects)
+    if (consumer->connects != bus->seen.consumer_connects)
         bus->unacked = 0; /* the broker has all of them back */
-    bus->seen.publisher_connects = s->publisher.connects;
-    bus->seen.consumer_connects = s->consumer.connects;
-    bus->seen.publisher_refusals = s->publisher.refusals;
-    bus->seen.consumer_refusals = s->consumer.refusals;
-    bus->stats.connects = s->publisher.connects + s->consumer.connects;
+    bus->seen.publisher_connects = publisher->connects;
+    bus->seen.consumer_connects = consumer->connects;
+    bus->seen.publisher_refusals = publisher->refusals;
+    bus->seen.consumer_refusals = consumer->refusals;
+    bus->stats.connects = publisher->connects + consumer->connects;
     bus->stats.pulse =
-        s->publisher.up && s->consumer.pulse && bus->pulse_refusals < PULSE_REFUSALS_MAX;
+        is_up(publisher) && bus->consumer.pulse && bus->pulse_refusals < PULSE_REFUSALS_MAX;
     if (bus->stats.up && (publisher_lost || consumer_lost)) {
         bus->stats.up = false;
         if (running && call->on_down)
-            call->on_down(bus->ctx, publisher_lost ? s->publisher.why : s->consumer.why);
+            call->on_down(bus->ctx, publisher_lost ? publisher->reported : consumer->reported);
     }
-    if (publisher_refusals && running && call->on_refused)
-        call->on_refused(bus->ctx, s->publisher.why);
-    if (consumer_refusals && running && call->on_refused)
-        call->on_refused(bus->ctx, s->consumer.why);
-    if (!bus->stats.up && s->publisher.up && (s->consumer.up || !consumes(bus))) {
+    if (publisher_refused && running && call->on_refused)
+        call->on_refused(bus->ctx, publisher->reported);
+    if (consumer_refused && running && call->on_refused)
+        call->on_refused(bus->ctx, consumer->reported);
+    if (!bus->stats.up && is_up(publisher) && (is_up(consumer) || !consumes(bus))) {
         bus->stats.up = true;
         if (running && call->on_up)
             call->on_up(bus->ctx);
     }
-    if (bus->stats.blocked != s->publisher.blocked) {
-        bus->stats.blocked = s->publisher.blocked;
+    if (bus->stats.blocked != publisher->blocked) {
+        bus->stats.blocked = publisher->blocked;
         if (running && call->on_blocked)
             call->on_blocked(bus->ctx, bus->stats.blocked);
     }
@@ -460,95 +469,91 @@ static void close_handle(struct bus *bus, uv_handle_t *handle)
     uv_close(handle, on_handle_closed);
 }
 
-/* The threads are gone: the handles follow, and then on_closed. */
+/* The links have ended: the handles follow, and then on_closed. */
 static void close_handles(struct bus *bus)
 {
-    bus->state = BUS_JOINED;
-    bus->n_handles = 6;
-    close_handle(bus, (uv_handle_t *)&bus->async);
-    close_handle(bus, (uv_handle_t *)&bus->flush);
-    close_handle(bus, (uv_handle_t *)&bus->ack_timer);
-    close_handle(bus, (uv_handle_t *)&bus->watchdog);
-    close_handle(bus, (uv_handle_t *)&bus->close_timer);
-    close_handle(bus, (uv_handle_t *)&bus->pulse_timer);
+    uv_handle_t *const handles[] = {
+        (uv_handle_t *)&bus->flush,
+        (uv_handle_t *)&bus->ack_timer,
+        (uv_handle_t *)&bus->close_timer,
+        (uv_handle_t *)&bus->pulse_timer,
+        (uv_handle_t *)&bus->publisher.link.timer,
+        (uv_handle_t *)&bus->publisher.link.tick,
+        (uv_handle_t *)&bus->consumer.link.timer,
+        (uv_handle_t *)&bus->consumer.link.tick,
+    };
+
+    bus->state = BUS_ENDED;
+    bus->n_handles = array_size(handles);
+    for (size_t i = 0; i < array_size(handles); i++)
+        close_handle(bus, handles[i]);
 }
 
-static void tell_to_close(struct bus *bus, struct link *link)
+/* Goes on closing as far as the links have come. */
+static void advance_close(struct bus *bus)
 {
-    pthread_mutex_lock(&bus->lock);
-    link->shared.closing = true;
-    pthread_mutex_unlock(&bus->lock);
-    link_recall(link, 0);
-}
-
-/* Goes on closing as far as the threads have come. */
-static void advance_close(struct bus *bus, const struct snapshot *s)
-{
-    if (bus->state == BUS_FLUSHING && s->publisher.ended) {
-        pthread_join(bus->publisher.link.thread, NULL);
+    if (bus->state == BUS_FLUSHING && bus->publisher.link.state == LINK_ENDED) {
         bus->state = BUS_LEAVING;
-        tell_to_close(bus, &bus->consumer.link);
-    }
-    if (bus->state == BUS_LEAVING && (s->consumer.ended || !consumes(bus))) {
         if (consumes(bus))
-            pthread_join(bus->consumer.link.thread, NULL);
-        close_handles(bus);
+            link_end(&bus->consumer.link);
     }
+    if (bus->state == BUS_LEAVING && (!consumes(bus) || bus->consumer.link.state == LINK_ENDED))
+        close_handles(bus);
 }
 
-void bus_catch_up(struct bus *bus)
+static void report_inspection(struct bus *bus)
 {
-    struct snapshot s;
+    struct inspection done = bus->publisher.inspection;
+
+    if (!done.answered)
+        return;
+    bus->publisher.inspection = (struct inspection){0};
+    if (bus->state == BUS_RUNNING)
+        done.cb(done.ctx, done.messages, done.consumers);
+}
+
+/* Reports what came, and hands over what that led to. */
+static void report_all(struct bus *bus)
+{
+    struct list settled, deliveries;
     bool any;
 
-    link_take(&bus->publisher.link);
-    link_take(&bus->consumer.link);
-    take_snapshot(bus, &s);
-    any = !list_empty(&s.settled) || !list_empty(&s.deliveries);
-    report_settled(bus, &s.settled); /* they came while their connection was there */
-    report_links(bus, &s);
-    report_deliveries(bus, &s.deliveries);
-    if (s.inspection.answered && bus->state == BUS_RUNNING)
-        s.inspection.cb(s.inspection.ctx, s.inspection.messages, s.inspection.consumers);
+    list_init(&settled);
+    list_init(&deliveries);
+    list_move_all(&settled, &bus->settled);
+    list_move_all(&settled, &bus->publisher.link.settled);
+    list_move_all(&deliveries, &bus->publisher.link.deliveries);
+    list_move_all(&deliveries, &bus->consumer.link.deliveries);
+    any = !list_empty(&settled) || !list_empty(&deliveries);
+    report_settled(bus, &settled); /* they came while their connection was there */
+    report_links(bus);
+    report_deliveries(bus, &deliveries);
+    report_inspection(bus);
     if (any && bus->callbacks.on_batch_end)
         bus->callbacks.on_batch_end(bus->ctx);
     hand_over(bus); /* before the consumer is told to close: acks of these outcomes still go out */
-    advance_close(bus, &s);
+    advance_close(bus);
 }
 
-static void on_async(uv_async_t *handle)
+/* A link that changes while this runs, or settles a message without sending it, has it run again.
+ */
+static void catch_up(void *ctx)
 {
-    bus_catch_up(container_of(handle, struct bus, async));
+    struct bus *bus = ctx;
+
+    bus->changed = true;
+    if (bus->catching_up)
+        return;
+    bus->catching_up = true;
+    while (bus->changed && bus->state < BUS_ENDED) {
+        bus->changed = false;
+        report_all(bus);
+        bus->changed |= !list_empty(&bus->publisher.link.settled);
+    }
+    bus->catching_up = false;
 }
 
-/* --- start, watchdog and end ------------------------------------------------------------------ */
-
-static bool is_stuck(const struct link *link, int64_t limit_ms)
-{
-    int64_t since = atomic_load(&link->busy_since);
-
-    return since && clock_monotonic_ms() - since > limit_ms;
-}
-
-/* A peer that has stopped reading without a word keeps a thread in send(), where no heartbeat is
- * looked after: give the connection up as the thread itself would have. And a check of those that
- * the loop has, for their heartbeats and confirms. */
-static void on_watchdog(uv_timer_t *handle)
-{
-    struct bus *bus = container_of(handle, struct bus, watchdog);
-    const struct bus_config *config = &bus->config;
-    int64_t limit_ms = (int64_t)config->heartbeat_s * 2000 + config->connect_timeout_ms;
-
-    pthread_mutex_lock(&bus->lock);
-    if (is_stuck(&bus->publisher.link, limit_ms))
-        link_shutdown(&bus->publisher.link);
-    if (is_stuck(&bus->consumer.link, limit_ms))
-        link_shutdown(&bus->consumer.link);
-    pthread_mutex_unlock(&bus->lock);
-    link_drive(&bus->publisher.link);
-    link_drive(&bus->consumer.link);
-    bus_catch_up(bus);
-}
+/* --- start and end ---------------------------------------------------------------------------- */
 
 /* A person may have mended what was refused: one pulse more, and the queue is asked for again. */
 static void on_pulse_again(uv_timer_t *handle)
@@ -557,25 +562,18 @@ static void on_pulse_again(uv_timer_t *handle)
 
     if (bus->pulse_refusals >= PULSE_REFUSALS_MAX)
         bus->pulse_refusals = PULSE_REFUSALS_MAX - 1;
-    pthread_mutex_lock(&bus->lock);
-    bus->consumer.pulse_again = true;
-    pthread_mutex_unlock(&bus->lock);
-    link_recall(&bus->consumer.link, 0);
-    uv_async_send(&bus->async); /* what may be sent is found out there */
+    consumer_ask_for_pulse(&bus->consumer);
+    catch_up(bus); /* what may be sent is found out there */
 }
 
 static void on_close_timeout(uv_timer_t *handle)
 {
     struct bus *bus = container_of(handle, struct bus, close_timer);
 
-    pthread_mutex_lock(&bus->lock);
-    bus->publisher.link.shared.abandon = true;
-    bus->consumer.link.shared.abandon = true;
-    link_shutdown(&bus->publisher.link);
-    link_shutdown(&bus->consumer.link);
-    pthread_mutex_unlock(&bus->lock);
-    link_recall(&bus->publisher.link, 0);
-    link_recall(&bus->consumer.link, 0);
+    link_abandon(&bus->publisher.link);
+    if (consumes(bus))
+        link_abandon(&bus->consumer.link);
+    catch_up(bus);
 }
 
 void bus_close(struct bus *bus, int timeout_ms, void (*on_closed)(void *ctx))
@@ -583,79 +581,35 @@ void bus_close(struct bus *bus, int timeout_ms, void (*on_closed)(void *ctx))
     assert(bus->state == BUS_RUNNING && on_closed);
     bus->state = BUS_FLUSHING;
     bus->on_closed = on_closed;
-    hand_over(bus);
-    bus_consume(bus, false);
-    tell_to_close(bus, &bus->publisher.link);
+    bus->consumer.stop = true;
+    bus->publisher.link.closing = true;
     uv_timer_start(&bus->close_timer, on_close_timeout, (uint64_t)timeout_ms, 0);
-}
-
-/* Makes the key of pulses, with which the names of their queues begin. No other process has it. */
-static void name_pulses(struct bus *bus)
-{
-    char token[ID_TOKEN_LEN + 1];
-
-    id_token(rng_next(&bus->consumer.link.rng), token);
-    snprintf(bus->pulse_key, sizeof(bus->pulse_key), BUS_PULSE_EXCHANGE ".%s", token);
-}
-
-/* What the loop needs in a bus that has no threads yet. Return: 0 or -errno. */
-static int init_memory(struct bus *bus, const struct bus_config *config)
-{
-    int copied;
-    int publishes;
-    int consumes;
-
-    pthread_mutex_init(&bus->lock, NULL);
-    list_init(&bus->settled);
-    list_init(&bus->deliveries);
-    list_init(&bus->pending);
-    list_init(&bus->open);
-    publisher_init(&bus->publisher);
-    bus->state = BUS_CLOSED; /* until it runs */
-    copied = config_copy(&bus->config, config);
-    publishes = link_init(&bus->publisher.link, bus, &publisher_role);
-    consumes = link_init(&bus->consumer.link, bus, &consumer_role);
-    name_pulses(bus);
-    bus->lends = link_stack_suffices();
-    return copied ? copied : publishes ? publishes : consumes;
+    hand_over_later(bus);
 }
 
 static int init_handles(struct bus *bus, uv_loop_t *loop)
 {
-    int64_t watch_ms = link_idle_ms(&bus->publisher.link);
-    int r = uv_async_init(loop, &bus->async, on_async);
+    int publishes, consumed;
 
-    if (r)
-        return r;
     uv_prepare_init(loop, &bus->flush);
     uv_timer_init(loop, &bus->ack_timer);
-    uv_timer_init(loop, &bus->watchdog);
     uv_timer_init(loop, &bus->close_timer);
     uv_timer_init(loop, &bus->pulse_timer);
-    uv_timer_start(&bus->watchdog, on_watchdog, (uint64_t)watch_ms, (uint64_t)watch_ms);
-    if (bus->config.pulse && consumes(bus))
-        uv_timer_start(&bus->pulse_timer, on_pulse_again, (uint64_t)bus->config.pulse_again_ms,
-                       (uint64_t)bus->config.pulse_again_ms);
-    return 0;
+    publishes = link_init(&bus->publisher.link, loop, &bus->config, &publisher_role, catch_up, bus);
+    consumed = link_init(&bus->consumer.link, loop, &bus->config, &consumer_role, catch_up, bus);
+    return publishes ? publishes : consumed;
 }
 
-static int start_threads(struct bus *bus)
+static void start(struct bus *bus)
 {
-    struct link *publisher = &bus->publisher.link;
-    int r = link_start(publisher);
+    const uint64_t again_ms = (uint64_t)bus->config.pulse_again_ms;
 
-    if (r || !consumes(bus))
-        return r;
-    r = link_start(&bus->consumer.link);
-    if (r) {
-        pthread_mutex_lock(&bus->lock);
-        publisher->shared.abandon = true;
-        link_shutdown(publisher);
-        pthread_mutex_unlock(&bus->lock);
-        link_recall(publisher, 0);
-        pthread_join(publisher->thread, NULL);
-    }
-    return r;
+    consumer_init(&bus->consumer);
+    link_start(&bus->publisher.link);
+    if (consumes(bus))
+        link_start(&bus->consumer.link);
+    if (bus->config.pulse && consumes(bus))
+        uv_timer_start(&bus->pulse_timer, on_pulse_again, again_ms, again_ms);
 }
 
 int bus_new(struct bus **out, uv_loop_t *loop, const struct bus_config *config,
@@ -666,21 +620,20 @@ int bus_new(struct bus **out, uv_loop_t *loop, const struct bus_config *config,
 
     if (!bus)
         return -ENOMEM;
-    r = init_memory(bus, config);
-    if (!r)
-        r = init_handles(bus, loop);
-    if (r) {
-        bus_free(bus);
-        return r;
-    }
+    list_init(&bus->settled);
+    list_init(&bus->pending);
+    list_init(&bus->open);
+    publisher_init(&bus->publisher);
     bus->callbacks = *callbacks;
     bus->ctx = ctx;
-    bus->state = BUS_RUNNING;
-    r = start_threads(bus);
+    r = init_handles(bus, loop);
+    if (!r)
+        r = config_copy(&bus->config, config);
     if (r) {
         close_handles(bus); /* frees it, in the loop's own time */
         return r;
     }
+    start(bus);
     *out = bus;
     return 0;
 }
@@ -694,14 +647,11 @@ struct bus *bus_free(struct bus *bus)
     assert(bus->state == BUS_CLOSED);
     while ((node = list_pop(&bus->open)))
         outgoing_free(list_entry(node, struct outgoing, open));
-    while ((node = list_pop(&bus->deliveries)))
-        free(list_entry(node, struct incoming, node));
     publisher_deinit(&bus->publisher);
     consumer_deinit(&bus->consumer);
     free(bus->acks.handles);
     free(bus->requeues.handles);
     config_deinit(&bus->config);
-    pthread_mutex_destroy(&bus->lock);
     free(bus);
     return NULL;
 }
@@ -718,9 +668,7 @@ void bus_stats(const struct bus *bus, struct bus_stats *out)
 
 void bus_why(struct bus *bus, char *out, size_t size)
 {
-    const struct link_shared *p = &bus->publisher.link.shared, *c = &bus->consumer.link.shared;
+    const struct link *publisher = &bus->publisher.link, *consumer = &bus->consumer.link;
 
-    pthread_mutex_lock(&bus->lock);
-    snprintf(out, size, "%s", p->why[0] ? p->why : c->why);
-    pthread_mutex_unlock(&bus->lock);
+    snprintf(out, size, "%s", publisher->reported[0] ? publisher->reported : consumer->reported);
 }

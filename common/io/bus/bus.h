@@ -2,10 +2,9 @@
 /*
  * Bus: RabbitMQ for one process
  *
- * The bus owns two connections with one channel each: one publishes, the other consumes. The loop
- * drives them. While a call of librabbitmq may block, for as long as the broker does not answer, a
- * thread of the connection drives it instead. All functions below are called on the loop thread,
- * all callbacks run there, and none of them blocks.
+ * The bus owns two connections: one publishes, the other consumes. The loop drives both. All
+ * functions below are called, and all callbacks run, on the thread of the loop; none of them
+ * blocks.
  *
  * What the bus promises:
  *  - It keeps a message that bus_publish() has taken until its outcome is known. If a connection is
@@ -23,9 +22,9 @@
  *    others again.
  *  - If the broker closes the connection because of a message, again and again, the bus reports
  *    that message (on_isolated), refuses it, and never sends it again.
- *  - A connection that is up may be useless: its thread may hang, or the broker may have forgotten
- *    the consumers. A pulse proves that it works, because the pulse leaves by the publishing
- *    connection and comes back by the consuming one.
+ *  - A connection that is up may be useless: the broker may have forgotten the consumers. A pulse
+ *    proves that it works, because it leaves by the publishing connection and comes back by the
+ *    consuming one.
  *
  * The order of effects, everywhere: store, then publish (confirmed), then acknowledge.
  */
@@ -77,7 +76,7 @@ struct bus_config {
 /* Frees a delivery that on_delivery handed over. Returns NULL. */
 struct bus_delivery *bus_delivery_free(struct bus_delivery *d);
 
-/* Called on the loop thread; any may be NULL except on_delivery where queues are consumed. */
+/* Any may be NULL except on_delivery where queues are consumed. */
 struct bus_callbacks {
     void (*on_up)(void *ctx);                       /* both connections ready, topology there */
     void (*on_down)(void *ctx, const char *why);    /* was up, is not; it reconnects by itself */
@@ -131,9 +130,9 @@ int bus_publish(struct bus *bus, const struct bus_message *m, uint64_t id);
 /* What the broker knows of a queue: messages that wait for a consumer, and consumers. */
 typedef void (*bus_inspect_cb)(void *ctx, uint32_t messages, uint32_t consumers);
 
-/* Inspects a queue. @cb runs on the loop thread; it never runs if the connection is lost before. A
- * queue that does not exist has no messages and no consumers. An inspection that begins while
- * another is under way replaces it. */
+/* Inspects a queue. If the connection is lost the bus asks again on the next one. A queue that does
+ * not exist has no messages and no consumers. An inspection that begins while another is under way
+ * replaces it. */
 void bus_inspect(struct bus *bus, const char *queue, bus_inspect_cb cb, void *ctx);
 
 /* Sends a message from the publishing connection through the broker to the consuming one; on_pulse
@@ -157,8 +156,8 @@ void bus_requeue(struct bus *bus, uint64_t handle);
 void bus_consume(struct bus *bus, bool wanted);
 
 /**
- * bus_close() - send what is waiting, then close the connections and stop the threads
- * @on_closed: runs on the loop thread when all is gone, may free the bus; not NULL
+ * bus_close() - send what is waiting, then close the connections
+ * @on_closed: runs when all is gone, may free the bus; not NULL
  *
  * Outcomes are still reported and acks of the same iteration still sent; deliveries are not handed
  * over any more, the broker gets them back. It takes @timeout_ms at most, also when the broker has

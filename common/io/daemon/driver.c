@@ -453,8 +453,8 @@ void driver_pulse_back(struct driver *d, int64_t took_us)
     pulse_restart(&d->pulse);
 }
 
-/* Ends a process that seems alive and connected although no pulse comes back: a thread hangs, or
- * the broker has lost the consumer. A new process recovers from both. */
+/* Ends a process that seems alive and connected although no pulse comes back: the broker has lost
+ * the consumer, or the bus no longer reads. A new process recovers from both. */
 static void on_pulse_tick(uv_timer_t *timer)
 {
     struct driver *d = timer->data;

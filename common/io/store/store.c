@@ -126,14 +126,6 @@ static void end_batch(struct store *s)
         s->callbacks.on_batch_end(s->ctx);
 }
 
-static void move_all(struct list *to, struct list *from)
-{
-    struct list *node;
-
-    while ((node = list_pop(from)))
-        list_append(to, node);
-}
-
 /* Answers the lost calls. Calls that the callbacks make meanwhile are answered in the next
  * iteration of the loop, because they may be made again and again. */
 static void answer_lost(struct store *s)
@@ -143,7 +135,7 @@ static void answer_lost(struct store *s)
 
     if (list_empty(&s->lost))
         return;
-    move_all(&lost, &s->lost);
+    list_move_all(&lost, &s->lost);
     while (!list_empty(&lost))
         finish(list_entry(lost.next, struct call, node), &unknown);
     end_batch(s);
@@ -179,8 +171,8 @@ static void drop_link(struct store *s)
         uv_close(&s->link->handle, on_link_closed);
     s->link = NULL;
     s->unconfirmed = false;
-    move_all(&s->lost, &s->awaiting_replicas);
-    move_all(&s->lost, &s->calls);
+    list_move_all(&s->lost, &s->awaiting_replicas);
+    list_move_all(&s->lost, &s->calls);
     if (!list_empty(&s->lost))
         iteration_start(s);
 }
@@ -404,7 +396,7 @@ static void on_waited(struct store *s, struct call *wait, const struct resp_repl
         log_warn("store_replicas_behind", LOG_I("replicas", replicas),
                  LOG_I("wanted", s->config.replicas));
     s->behind = replicas < s->config.replicas;
-    move_all(&waiting, &s->awaiting_replicas);
+    list_move_all(&waiting, &s->awaiting_replicas);
     while (!list_empty(&waiting)) {
         struct call *call = list_entry(waiting.next, struct call, node);
 

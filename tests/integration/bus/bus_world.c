@@ -153,6 +153,24 @@ void start_deadline(struct world *w)
     uv_timer_start(&w->deadline, on_deadline, deadline_ms(), 0);
 }
 
+static void on_passed(uv_timer_t *timer)
+{
+    *(bool *)timer->data = true;
+}
+
+void let_pass(struct world *w, uint64_t ms)
+{
+    bool passed = false;
+    uv_timer_t timer;
+
+    uv_timer_init(&w->loop, &timer);
+    timer.data = &passed;
+    uv_timer_start(&timer, on_passed, ms, 0);
+    until(w, passed);
+    uv_close((uv_handle_t *)&timer, NULL);
+    uv_run(&w->loop, UV_RUN_NOWAIT);
+}
+
 int listen_anywhere(int *port)
 {
     struct sockaddr_in address = {

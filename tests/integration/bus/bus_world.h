@@ -95,6 +95,9 @@ int run_cases(int argc, char **argv, const struct CMUnitTest *cases, size_t n);
 
 void start_deadline(struct world *w);
 
+/* Runs the loop for some time. */
+void let_pass(struct world *w, uint64_t ms);
+
 /* Measures from now on how long each iteration of the loop takes. */
 void watch_iterations(struct world *w);
 

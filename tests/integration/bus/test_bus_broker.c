@@ -4,6 +4,7 @@
  */
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -93,6 +94,73 @@ static void test_silent_peer(void **state)
     close(fd);
 }
 
+static bool says(const struct probe *p, const char *words)
+{
+    char why[512];
+
+    bus_why(p->bus, why, sizeof(why));
+    return strstr(why, words) != NULL;
+}
+
+/* A listener that says nothing is given up, and tried again. */
+static void test_silent_broker(void **state)
+{
+    struct world *w = *state;
+    struct bus_config config = config_of(w, NULL);
+    struct bus_stats stats;
+    int fd = listen_anywhere(&config.port);
+
+    config.connect_timeout_ms = 100;
+    begin(w, &w->a, &config);
+    until(w, says(&w->a, "login: no answer"));
+    bus_stats(w->a.bus, &stats);
+    assert_int_equal(stats.connects, 0);
+    shut(w, &w->a);
+    close(fd);
+}
+
+/* What answers is no broker of this protocol: the text tells what it may be instead. */
+static void assert_no_broker(struct world *w, struct bytes greeting, const char *words)
+{
+    struct bus_config config = config_of(w, NULL);
+    int fd = listen_anywhere(&config.port);
+    int client;
+
+    w->a.refusals = 0;
+    begin(w, &w->a, &config);
+    uv_run(&w->loop, UV_RUN_NOWAIT);
+    client = accept(fd, NULL, NULL);
+    assert_int_equal(write(client, greeting.data, greeting.len), greeting.len);
+    until(w, w->a.refusals > 0);
+    if (!says(&w->a, words))
+        fail_msg("'%s' does not say '%s'", w->a.why, words);
+    close(client);
+    shut(w, &w->a);
+    close(fd);
+}
+
+static void test_no_broker(void **state)
+{
+    static const uint8_t alert[] = {0x15, 3, 3, 0, 2, 2, 70};
+
+    assert_no_broker(*state, bytes_of(alert, sizeof(alert)), "speaks TLS");
+    assert_no_broker(*state, bytes_of("AMQP\0\1\0\0", 8), "does not speak AMQP 0-9-1");
+    assert_no_broker(*state, bytes_str("HTTP/1.1 400 Bad Request\r\n"), "no broker");
+}
+
+/* A bus with nothing to do keeps its connections by heartbeats. */
+static void test_heartbeats(void **state)
+{
+    struct world *w = *state;
+    struct bus_config config = config_of(w, &submit_queue);
+
+    config.heartbeat_s = 1;
+    begin(w, &w->a, &config);
+    until(w, w->a.ups == 1);
+    let_pass(w, 5000); /* the broker gives a silent client up after three seconds at most */
+    assert_int_equal(w->a.downs, 0);
+}
+
 /* The broker stops answering. An idle bus notices it, and so does one that is in send(). Messages
  * on the wire are sent again; if no queue takes them then, that says nothing about the first time.
  */
@@ -172,7 +240,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         bus_test(test_connections_closed), bus_test(test_broker_away),   bus_test(test_persistent),
-        bus_test(test_silent_peer),        bus_test(test_frozen_broker), bus_test(test_full_socket),
+        bus_test(test_silent_peer),        bus_test(test_silent_broker), bus_test(test_no_broker),
+        bus_test(test_heartbeats),         bus_test(test_frozen_broker), bus_test(test_full_socket),
     };
 
     return run_cases(argc, argv, tests, array_size(tests));

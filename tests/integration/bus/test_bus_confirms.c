@@ -25,24 +25,6 @@ static void begin_confirmed(struct world *w, struct bus_config config)
     submit_settled(w, &w->a, 1);
 }
 
-static void on_passed(uv_timer_t *timer)
-{
-    *(bool *)timer->data = true;
-}
-
-static void let_pass(struct world *w, uint64_t ms)
-{
-    bool passed = false;
-    uv_timer_t timer;
-
-    uv_timer_init(&w->loop, &timer);
-    timer.data = &passed;
-    uv_timer_start(&timer, on_passed, ms, 0);
-    until(w, passed);
-    uv_close((uv_handle_t *)&timer, NULL);
-    uv_run(&w->loop, UV_RUN_NOWAIT);
-}
-
 /* --- a proxy that withholds confirms ---------------------------------------------------------- */
 
 #define FRAME_HEAD 7

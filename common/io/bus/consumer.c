@@ -9,14 +9,16 @@
  * Pulses come over the same channel, so that they show that it works. They are consumed without
  * acks, but their delivery tags count, so these tags are TAG_ACKED from the start.
  *
- * bus_link.c and bus_lend.c call it by consumer_role.
+ * link.c calls it by consumer_role; bus.c hands acks over.
  */
+#include "io/bus/consumer.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "io/bus/bus_internal.h"
+#include "io/bus/topology.h"
 #include "io/failpoint.h"
 #include "model/wire.h"
 
@@ -25,6 +27,8 @@
 #define HANDLE_EPOCH_MASK ((UINT64_C(1) << (64 - HANDLE_TAG_BITS)) - 1)
 #define TAGS_SIZE_MIN 256
 #define PULSE_TAG BUS_PULSE_EXCHANGE /* consumer tag; of other queues the tag is the name */
+
+#define PULSE_QUEUE_LEN (BUS_PULSE_KEY_LEN + 24)
 
 enum tag_state {
     TAG_OPEN,   /* delivered */
@@ -142,7 +146,7 @@ static int send_ack(struct consumer *c, uint64_t tag, bool multiple)
 {
     amqp_basic_ack_t ack = {.delivery_tag = tag, .multiple = multiple};
 
-    return send_method(&c->link, AMQP_BASIC_ACK_METHOD, &ack);
+    return link_put_method(&c->link, AMQP_BASIC_ACK_METHOD, &ack);
 }
 
 /* Acknowledges all tags up to the first open one with one ack, the others one by one. */
@@ -165,7 +169,7 @@ static int send_acks(struct consumer *c)
     }
     c->acks.used = 0;
     if (!r)
-        r = send_flush(&c->link);
+        r = link_flush(&c->link);
     if (!r)
         failpoint("ack", "", "after", NULL, 0);
     return r;
@@ -183,62 +187,65 @@ static int send_requeues(struct consumer *c)
             continue;
         assert(tag > c->low && tag <= c->high && *tag_state(c, tag) == TAG_OPEN);
         *tag_state(c, tag) = TAG_ACKED;
-        r = send_method(&c->link, AMQP_BASIC_REJECT_METHOD, &reject);
+        r = link_put_method(&c->link, AMQP_BASIC_REJECT_METHOD, &reject);
     }
     c->requeues.used = 0;
-    return r ? r : send_flush(&c->link);
+    return r;
 }
 
 /* --- the link --------------------------------------------------------------------------------- */
 
 static int consume(struct consumer *c, const char *queue, const char *tag, bool no_ack)
 {
-    char what[BUS_WHY_LEN];
+    amqp_basic_consume_t consume = {
+        .queue = amqp_cstring_bytes(queue),
+        .consumer_tag = amqp_cstring_bytes(tag),
+        .no_ack = no_ack,
+    };
 
-    amqp_basic_consume(c->link.amqp, BUS_CHANNEL, amqp_cstring_bytes(queue),
-                       amqp_cstring_bytes(tag), 0, no_ack, 0, amqp_empty_table);
-    snprintf(what, sizeof(what), "consuming queue %s", queue);
-    return link_check_rpc(&c->link, what);
-}
-
-static int declare_pulse(struct link *link, const void *queue)
-{
-    return topology_declare_pulse(link, queue);
+    return link_call(&c->link, LINK_CHANNEL, AMQP_BASIC_CONSUME_METHOD, &consume,
+                     AMQP_BASIC_CONSUME_OK_METHOD, NULL, "consuming queue %s", queue);
 }
 
 /* Each connection has a pulse queue of its own, because the exclusive queue of a lost connection
- * may still exist. It is declared on another channel (link_aside()), because a refusal closes the
- * channel. */
-static int consume_pulse(struct consumer *c)
+ * may still exist. */
+static const char *pulse_queue(const struct consumer *c, char *out, size_t size)
 {
-    struct link *link = &c->link;
-    char queue[BUS_PULSE_KEY_LEN + 24];
-    bool refused = false;
-    int r;
-
-    snprintf(queue, sizeof(queue), "%s.%llu", link->bus->pulse_key, (unsigned long long)c->epoch);
-    r = link_aside(link, declare_pulse, queue, &refused);
-    if (refused)
-        link_report_refused(link);
-    if (!r && !refused)
-        r = consume(c, queue, PULSE_TAG, true);
-    pthread_mutex_lock(&link->bus->lock);
-    link->shared.pulse = !r && !refused;
-    pthread_mutex_unlock(&link->bus->lock);
-    uv_async_send(&link->bus->async);
-    return r;
+    snprintf(out, size, "%s.%llu", c->pulse_key, (unsigned long long)c->epoch);
+    return out;
 }
 
-/* Deliveries that arrive before the answer stay in librabbitmq. */
-static int ask_again(struct consumer *c)
+static int on_pulse_declared(struct link *link, bool refused)
 {
-    c->asks_again = false;
-    return c->link.shared.pulse ? 0 : consume_pulse(c);
+    struct consumer *c = consumer_of(link);
+    char queue[PULSE_QUEUE_LEN];
+
+    c->pulse = !refused;
+    if (!refused)
+        return consume(c, pulse_queue(c, queue, sizeof(queue)), PULSE_TAG, true);
+    link_report_refused(link);
+    return 0;
+}
+
+/* Over the side channel, because a refusal closes the channel. */
+static int declare_pulse(struct consumer *c)
+{
+    char queue[PULSE_QUEUE_LEN];
+    int r = link_side_begin(&c->link, on_pulse_declared);
+
+    c->pulse_asked = false;
+    return r ? r
+             : topology_declare_pulse(&c->link, pulse_queue(c, queue, sizeof(queue)), c->pulse_key);
+}
+
+void consumer_ask_for_pulse(struct consumer *c)
+{
+    c->pulse_asked = !c->pulse;
 }
 
 static int start_consuming(struct consumer *c)
 {
-    const struct bus_config *config = &c->link.bus->config;
+    const struct bus_config *config = c->link.config;
     int r = 0;
 
     for (int i = 0; i < config->n_queues && !r; i++)
@@ -247,41 +254,32 @@ static int start_consuming(struct consumer *c)
     return r;
 }
 
-static int consumer_ready(struct link *link)
+/* Not before: the calls that declare the exchange of pulses go over another channel. */
+static int on_prefetch_set(struct link *link, const void *arguments)
+{
+    return link->config->pulse ? declare_pulse(consumer_of(link)) : 0;
+}
+
+static int consumer_setup(struct link *link)
 {
     struct consumer *c = consumer_of(link);
-    const struct bus_config *config = &link->bus->config;
-    int r;
+    amqp_basic_qos_t qos = {.prefetch_count = link->config->prefetch};
+    int r = topology_ensure(link);
 
     c->epoch++;
     c->low = c->high = 0;
-    amqp_basic_qos(link->amqp, BUS_CHANNEL, 0, config->prefetch, 0);
-    r = link_check_rpc(link, "prefetch");
-    if (config->pulse && !r)
-        r = consume_pulse(c);
     c->stopped = true;
-    if (!r && !c->stopping)
-        r = start_consuming(c);
-    c->asks_again = false;
-    return r;
-}
-
-static void consumer_fetch(struct link *link)
-{
-    struct consumer *c = consumer_of(link);
-
-    c->stopping = c->stop;
-    c->asks_again = c->asks_again || c->pulse_again;
-    c->pulse_again = false;
-    if (acks_move_all(&c->acks, &c->handed) < 0 ||
-        acks_move_all(&c->requeues, &c->handed_requeues) < 0)
-        c->acks_lost = true;
+    c->pulse = c->pulse_asked = false;
+    if (!r)
+        r = link_call(link, LINK_CHANNEL, AMQP_BASIC_QOS_METHOD, &qos, AMQP_BASIC_QOS_OK_METHOD,
+                      on_prefetch_set, "prefetch");
+    return r || c->stop ? r : start_consuming(c);
 }
 
 /* Sends basic.cancel with no-wait: the broker does not answer it. */
 static int stop_consuming(struct consumer *c)
 {
-    const struct bus_config *config = &c->link.bus->config;
+    const struct bus_config *config = c->link.config;
     int r = 0;
 
     for (int i = 0; i < config->n_queues && !r; i++) {
@@ -290,23 +288,10 @@ static int stop_consuming(struct consumer *c)
             .nowait = 1,
         };
 
-        r = link_check(
-            &c->link, "cancel",
-            amqp_send_method(c->link.amqp, BUS_CHANNEL, AMQP_BASIC_CANCEL_METHOD, &cancel));
+        r = link_put_method(&c->link, AMQP_BASIC_CANCEL_METHOD, &cancel);
     }
     c->stopped = true;
     return r;
-}
-
-static bool take_acks_lost(struct consumer *c)
-{
-    bool lost;
-
-    pthread_mutex_lock(&c->link.bus->lock);
-    lost = c->acks_lost;
-    c->acks_lost = false;
-    pthread_mutex_unlock(&c->link.bus->lock);
-    return lost;
 }
 
 static int consumer_send(struct link *link)
@@ -314,31 +299,24 @@ static int consumer_send(struct link *link)
     struct consumer *c = consumer_of(link);
     int r = 0;
 
-    if (c->stopping && !c->stopped)
+    if (c->stop && !c->stopped)
         r = stop_consuming(c);
     if (!r && c->requeues.used > 0)
         r = send_requeues(c);
     if (!r && c->acks.used > 0)
         r = send_acks(c);
-    if (!r && !c->stopping && c->stopped)
+    if (!r && !c->stop && c->stopped)
         r = start_consuming(c);
-    if (!r && take_acks_lost(c))
+    if (!r && c->acks_lost)
         r = link_fail(link, LINK_E_LOST, "out of memory for acks");
-    if (!r && c->asks_again)
-        r = ask_again(c);
+    if (!r && c->pulse_asked && link_side_is_free(link))
+        r = declare_pulse(c);
     return r;
 }
 
 static bool consumer_idle(struct link *link)
 {
     return true; /* consumer_send() leaves no work, and without a connection acks are ignored */
-}
-
-static bool consumer_waits(struct link *link)
-{
-    /* consumer_send() waits for the broker only if it starts consumers or declares the pulse queue.
-     * The loop gives the link back to its thread before it orders one of them. */
-    return false;
 }
 
 /* Deliveries name their consumer, which is called like its queue. */
@@ -368,7 +346,7 @@ static int consumer_deliver(struct link *link, const amqp_basic_deliver_t *deliv
     struct consumer *c = consumer_of(link);
     bool pulse =
         bytes_is(bytes_of(deliver->consumer_tag.bytes, deliver->consumer_tag.len), PULSE_TAG);
-    const struct bus_queue *queue = find_queue(&link->bus->config, deliver->consumer_tag);
+    const struct bus_queue *queue = find_queue(link->config, deliver->consumer_tag);
 
     if ((!queue && !pulse) || deliver->delivery_tag != c->high + 1)
         return link_fail(link, LINK_E_LOST, "broker sent a delivery out of place");
@@ -386,33 +364,41 @@ static int consumer_deliver(struct link *link, const amqp_basic_deliver_t *deliv
     return 0;
 }
 
-static int consumer_method(struct link *link, const amqp_method_t *method)
+static int consumer_method(struct link *link, amqp_method_number_t method, const void *arguments)
 {
-    if (method->id == AMQP_BASIC_CANCEL_METHOD) {
-        const amqp_basic_cancel_t *cancel = method->decoded;
+    const amqp_basic_cancel_t *cancel = arguments;
 
-        return link_fail(link, LINK_E_LOST, "queue %.*s is gone", (int)cancel->consumer_tag.len,
-                         (const char *)cancel->consumer_tag.bytes);
-    }
-    return link_fail(link, LINK_E_LOST, "broker sent %s out of place",
-                     amqp_method_name(method->id));
+    if (method != AMQP_BASIC_CANCEL_METHOD)
+        return link_fail_out_of_place(link, method);
+    return link_fail(link, LINK_E_LOST, "queue %.*s is gone", (int)cancel->consumer_tag.len,
+                     (const char *)cancel->consumer_tag.bytes);
 }
 
-static void consumer_returned(struct link *link, uint64_t serial)
+static void consumer_returned(struct link *link, int64_t serial)
 {
     /* Nothing is published here. */
 }
 
 static void consumer_lost(struct link *link)
 {
-    consumer_of(link)->acks.used = consumer_of(link)->requeues.used = 0;
+    struct consumer *c = consumer_of(link);
+
+    c->acks.used = c->requeues.used = 0;
+    c->acks_lost = c->pulse = false;
+}
+
+/* Makes the key of pulses, with which the names of their queues begin. No other process has it. */
+void consumer_init(struct consumer *c)
+{
+    char token[ID_TOKEN_LEN + 1];
+
+    id_token(rng_next(&c->link.rng), token);
+    snprintf(c->pulse_key, sizeof(c->pulse_key), BUS_PULSE_EXCHANGE ".%s", token);
 }
 
 void consumer_deinit(struct consumer *c)
 {
-    free(c->handed.handles);
     free(c->acks.handles);
-    free(c->handed_requeues.handles);
     free(c->requeues.handles);
     free(c->tags);
     link_deinit(&c->link);
@@ -420,11 +406,9 @@ void consumer_deinit(struct consumer *c)
 
 const struct link_role consumer_role = {
     .name = "bus-consume",
-    .ready = consumer_ready,
-    .fetch = consumer_fetch,
+    .setup = consumer_setup,
     .send = consumer_send,
     .idle = consumer_idle,
-    .waits = consumer_waits,
     .method = consumer_method,
     .deliver = consumer_deliver,
     .returned = consumer_returned,

@@ -3,7 +3,7 @@
  * Publisher: the link that sends and learns what became of it
  *
  * That the library took a message proves nothing: only the broker's confirm does. So a message goes
- * from `handed` to `waiting`, from there to `wire` as it is sent, and leaves when it is confirmed,
+ * from `waiting` to `wire` as it is sent, and leaves when it is confirmed,
  * refused or past its time. A lost connection moves what is on the wire back to the front of
  * `waiting`, in order.
  *
@@ -22,23 +22,21 @@
  * broker reads nothing. The first message of a connection is therefore sent alone: in a lasting
  * alarm a reconnect costs one message in the broker's inbound buffer, not a window full.
  *
- * bus_link.c and bus_lend.c call it by publisher_role.
+ * link.c calls it by publisher_role, bus.c to inspect queues.
  */
+#include "io/bus/publisher.h"
+
 #include <assert.h>
-#include <linux/sockios.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "io/bus/bus_internal.h"
+#include "io/bus/table.h"
+#include "io/bus/topology.h"
 #include "model/reply_to.h"
 
-#define BURST_BYTES (32 << 10) /* sent between two checks at what the broker says */
-#define UNREAD_MAX (256 << 10) /* bytes in the socket: more, and the broker is not reading */
-#define LONGEST 6              /* times confirm_ms: half an hour, as RabbitMQ waits for an ack */
-#define MESSAGE_BYTES 256      /* of a message besides its body, about */
+#define LONGEST 6 /* times confirm_ms: half an hour, as RabbitMQ waits for an ack */
 
 #define CLOSINGS_DIRECT 2 /* of the connection, over a message to direct reply-to ... */
 #define CLOSINGS_OTHER 4  /* ... or elsewhere: brokers have other reasons, too */
@@ -116,27 +114,23 @@ static void on_confirm(struct publisher *p, uint64_t tag, bool multiple, bool ac
     }
 }
 
-static int publisher_method(struct link *link, const amqp_method_t *method)
+static int publisher_method(struct link *link, amqp_method_number_t method, const void *arguments)
 {
     struct publisher *p = publisher_of(link);
 
-    switch (method->id) {
-    case AMQP_BASIC_ACK_METHOD: {
-        const amqp_basic_ack_t *ack = method->decoded;
+    if (method == AMQP_BASIC_ACK_METHOD) {
+        const amqp_basic_ack_t *ack = arguments;
 
         on_confirm(p, ack->delivery_tag, ack->multiple, true);
         return 0;
     }
-    case AMQP_BASIC_NACK_METHOD: {
-        const amqp_basic_nack_t *nack = method->decoded;
+    if (method == AMQP_BASIC_NACK_METHOD) {
+        const amqp_basic_nack_t *nack = arguments;
 
         on_confirm(p, nack->delivery_tag, nack->multiple, false);
         return 0;
     }
-    default:
-        return link_fail(link, LINK_E_LOST, "broker sent %s out of place",
-                         amqp_method_name(method->id));
-    }
+    return link_fail_out_of_place(link, method);
 }
 
 static void forget_actors(struct publisher *p)
@@ -148,14 +142,14 @@ static void forget_actors(struct publisher *p)
 }
 
 /* basic.return comes before the confirm of the same message. */
-static void publisher_returned(struct link *link, uint64_t serial)
+static void publisher_returned(struct link *link, int64_t serial)
 {
     struct publisher *p = publisher_of(link);
 
     list_foreach(it, &p->wire) {
         struct outgoing *m = list_entry(it, struct outgoing, node);
 
-        if (m->serial == serial) {
+        if ((int64_t)m->serial == serial) {
             m->returned = true;
             forget_actors(p); /* its queue may be gone: see to it again */
             return;
@@ -186,27 +180,24 @@ static void note_actor(struct publisher *p, const char *name)
     list_append(&p->actors, &actor->node);
 }
 
-static int declare_actor(struct link *link, const void *actor)
+/* A refusal (the queue is there with other arguments) is reported, and messages to the actor are
+ * sent all the same. */
+static int on_actor_declared(struct link *link, bool refused)
 {
-    return topology_declare_task(link, BUS_SIDE_CHANNEL, actor);
+    if (refused)
+        link_report_refused(link);
+    publisher_of(link)->declaring = false;
+    return 0;
 }
 
-/* Once a connection and actor. On a channel of its own: a refusal (the queue is there with other
- * arguments) must not take the confirms of the others with it. The message is sent all the same. */
-static int ensure_actor(struct publisher *p, const char *actor)
+/* Over the side channel: a refusal must not take the confirms of other messages with it. */
+static int declare_actor(struct publisher *p, const char *actor)
 {
-    bool refused = false;
-    int r;
+    int r = link_side_begin(&p->link, on_actor_declared);
 
-    if (knows_actor(p, actor))
-        return 0;
     note_actor(p, actor);
-    r = send_flush(&p->link); /* those before it need not wait for the answer */
-    if (!r)
-        r = link_aside(&p->link, declare_actor, actor, &refused);
-    if (refused)
-        link_report_refused(&p->link);
-    return r;
+    p->declaring = true;
+    return r ? r : topology_declare_task(&p->link, LINK_SIDE_CHANNEL, actor);
 }
 
 static void put_text(amqp_basic_properties_t *p, amqp_flags_t flag, amqp_bytes_t *to, const char *s)
@@ -261,9 +252,8 @@ static int send_message(struct publisher *p, struct outgoing *out, int64_t now)
     put_text(&properties, AMQP_BASIC_CORRELATION_ID_FLAG, &properties.correlation_id,
              m->correlation_id);
     put_text(&properties, AMQP_BASIC_REPLY_TO_FLAG, &properties.reply_to, m->reply_to);
-    if (p->link.bus->config.identify)
-        put_text(&properties, AMQP_BASIC_USER_ID_FLAG, &properties.user_id,
-                 p->link.bus->config.user);
+    if (p->link.config->identify)
+        put_text(&properties, AMQP_BASIC_USER_ID_FLAG, &properties.user_id, p->link.config->user);
     if (m->expires) {
         snprintf(expiration, sizeof(expiration), "%lld", (long long)(m->not_after - now));
         put_text(&properties, AMQP_BASIC_EXPIRATION_FLAG, &properties.expiration, expiration);
@@ -280,7 +270,7 @@ static int send_message(struct publisher *p, struct outgoing *out, int64_t now)
         put_number_header(&properties.headers, BUS_SERIAL_HEADER, (int64_t)out->serial);
     if (properties.headers.num_entries > 0)
         properties._flags |= AMQP_BASIC_HEADERS_FLAG;
-    return send_content(&p->link, &publish, &properties, m->body);
+    return link_put_message(&p->link, &publish, &properties, m->body);
 }
 
 static bool is_in_doubt(const struct outgoing *m)
@@ -293,7 +283,7 @@ static int window(const struct publisher *p)
 {
     if (!p->confirmed || is_in_doubt(first(&p->wire)) || is_in_doubt(first(&p->waiting)))
         return 1;
-    return p->link.bus->config.max_unconfirmed;
+    return p->link.config->max_unconfirmed;
 }
 
 static int send_first(struct publisher *p)
@@ -314,12 +304,6 @@ static int send_first(struct publisher *p)
         settle(p, m, BUS_NACKED);
         return 0;
     }
-    link_busy(&p->link);
-    if (m->message.actor && p->link.bus->config.declare) {
-        r = ensure_actor(p, m->message.actor);
-        if (r)
-            return r;
-    }
     list_remove(&m->node);
     list_append(&p->wire, &m->node);
     p->n_wire++;
@@ -332,60 +316,50 @@ static int send_first(struct publisher *p)
     return r;
 }
 
-static void answer_inspection(struct link *link, uint32_t messages, uint32_t consumers)
-{
-    const struct publisher *p = publisher_of(link);
-    struct bus *bus = link->bus;
+/* ---- inspections ---- */
 
-    pthread_mutex_lock(&bus->lock);
-    if (bus->inspection.serial == p->inspection_serial) {
-        bus->inspection.messages = messages;
-        bus->inspection.consumers = consumers;
-        bus->inspection.answered = true;
-    }
-    pthread_mutex_unlock(&bus->lock);
-    uv_async_send(&bus->async);
+void publisher_inspect(struct publisher *p, const char *queue, bus_inspect_cb cb, void *ctx)
+{
+    p->inspection = (struct inspection){.cb = cb, .ctx = ctx};
+    snprintf(p->inspection.queue, sizeof(p->inspection.queue), "%s", queue);
 }
 
-static int ask_for_queue(struct link *link, const void *queue)
+static int on_counts(struct link *link, const void *arguments)
 {
-    const amqp_queue_declare_ok_t *ok = amqp_queue_declare(
-        link->amqp, BUS_SIDE_CHANNEL, amqp_cstring_bytes(queue), 1, 0, 0, 0, amqp_empty_table);
+    struct inspection *i = &publisher_of(link)->inspection;
+    const amqp_queue_declare_ok_t *ok = arguments;
 
-    if (ok)
-        answer_inspection(link, ok->message_count, ok->consumer_count);
-    return link_check_rpc(link, "inspect");
+    i->messages = ok->message_count;
+    i->consumers = ok->consumer_count;
+    return 0;
 }
 
-/* On the side channel: that there is no such queue must not close the one with the confirms. */
-static int inspect(struct link *link, const char *queue)
+/* A queue that does not exist has no messages and no consumers. */
+static int on_inspected(struct link *link, bool refused)
 {
-    bool refused = false;
-    int r;
+    struct inspection *i = &publisher_of(link)->inspection;
 
-    link_busy(link);
-    r = link_aside(link, ask_for_queue, queue, &refused);
-    if (refused)
-        answer_inspection(link, 0, 0);
-    return r;
+    i->answered = i->asked;
+    return 0;
 }
 
-/* A full socket would keep the thread in send(), where it could not see why: the announcement of an
- * alarm waits to be read. What is unread belongs to messages on the wire, so a confirm, if nothing
- * else, wakes the link again. */
-static bool broker_reads(const struct link *link)
+/* Over the side channel: that there is no such queue must not close the one with the confirms. */
+static int inspect(struct publisher *p)
 {
-    int unread = 0;
+    int r = link_side_begin(&p->link, on_inspected);
 
-    return ioctl(link->shared.fd, SIOCOUTQ, &unread) < 0 || unread < UNREAD_MAX;
+    p->inspection.asked = true;
+    return r ? r : topology_inspect(&p->link, p->inspection.queue, on_counts);
 }
+
+/* ---- missing confirms ---- */
 
 /* A message whose confirm will not come, as far as can be told; NULL: none. Where confirms of
  * messages to other places come, its queue may have lost its majority: that is waited for longer.
  */
 static const struct outgoing *unconfirmed(const struct publisher *p, int64_t now)
 {
-    const int confirm_ms = p->link.bus->config.confirm_ms;
+    const int confirm_ms = p->link.config->confirm_ms;
     int64_t before = now - confirm_ms;
 
     if (p->held_up > before)
@@ -420,75 +394,55 @@ static bool must_declare(const struct publisher *p)
 {
     const struct outgoing *m = first(&p->waiting);
 
-    return m && m->message.actor && p->link.bus->config.declare &&
-           !knows_actor(p, m->message.actor);
+    return m && m->message.actor && p->link.config->declare && !knows_actor(p, m->message.actor);
 }
 
-static bool publisher_waits(struct link *link)
+/* Begins what has to go over the side channel. */
+static int send_aside(struct publisher *p)
 {
-    struct publisher *p = publisher_of(link);
+    const struct inspection *i = &p->inspection;
 
-    return !link->blocked && (*p->inspect || must_declare(p));
+    if (!link_side_is_free(&p->link))
+        return 0;
+    if (*i->queue && !i->asked)
+        return inspect(p);
+    return must_declare(p) ? declare_actor(p, first(&p->waiting)->message.actor) : 0;
 }
 
 static bool may_send(const struct publisher *p)
 {
     const struct link *link = &p->link;
 
-    return !link->blocked && !link->full && !list_empty(&p->waiting) && p->n_wire < window(p) &&
-           !(link->in_loop && must_declare(p));
+    return !link->blocked && !link_is_full(link) && !p->declaring && !list_empty(&p->waiting) &&
+           p->n_wire < window(p) && !must_declare(p);
 }
 
 static int publisher_send(struct link *link)
 {
     struct publisher *p = publisher_of(link);
-    size_t burst = 0;
     int r = mind_confirms(p);
 
-    if (!r && *p->inspect && !link->blocked && !link->in_loop) {
-        r = inspect(link, p->inspect);
-        *p->inspect = '\0';
-    }
-    while (!r && may_send(p)) {
-        if (burst == 0 && !broker_reads(link))
-            break;
-        burst += MESSAGE_BYTES + first(&p->waiting)->message.body.len;
+    while (!r && may_send(p))
         r = send_first(p);
-        if (!r && burst >= BURST_BYTES) {
-            r = send_flush(link);
-            if (!r && !link->full)
-                r = link_drain(link);
-            burst = 0;
-        }
-    }
-    return r ? r : send_flush(link);
+    return r ? r : send_aside(p);
 }
 
 /* --- the link --------------------------------------------------------------------------------- */
 
-static int publisher_ready(struct link *link)
+static int publisher_setup(struct link *link)
 {
-    int r;
-
-    amqp_confirm_select(link->amqp, BUS_CHANNEL);
-    r = link_check_rpc(link, "confirm mode");
-    if (r || !link->bus->config.direct_reply)
-        return r;
+    amqp_confirm_select_t confirms = {0};
     /* Has to be the channel that publishes the requests. */
-    amqp_basic_consume(link->amqp, BUS_CHANNEL, amqp_cstring_bytes(REPLY_TO_DIRECT),
-                       amqp_empty_bytes, 0, 1, 0, amqp_empty_table);
-    return link_check_rpc(link, "direct reply-to");
-}
+    amqp_basic_consume_t direct = {.queue = amqp_cstring_bytes(REPLY_TO_DIRECT), .no_ack = 1};
+    int r = topology_ensure(link);
 
-static void publisher_fetch(struct link *link)
-{
-    struct publisher *p = publisher_of(link);
-
-    list_move_all(&p->waiting, &p->handed);
-    if (*link->bus->inspection.queue && !link->bus->inspection.answered) {
-        memcpy(p->inspect, link->bus->inspection.queue, sizeof(p->inspect));
-        p->inspection_serial = link->bus->inspection.serial;
-    }
+    if (!r)
+        r = link_call(link, LINK_CHANNEL, AMQP_CONFIRM_SELECT_METHOD, &confirms,
+                      AMQP_CONFIRM_SELECT_OK_METHOD, NULL, "confirm mode");
+    if (r || !link->config->direct_reply)
+        return r;
+    return link_call(link, LINK_CHANNEL, AMQP_BASIC_CONSUME_METHOD, &direct,
+                     AMQP_BASIC_CONSUME_OK_METHOD, NULL, "direct reply-to");
 }
 
 static bool publisher_idle(struct link *link)
@@ -500,7 +454,7 @@ static bool publisher_idle(struct link *link)
 
 static int publisher_deliver(struct link *link, const amqp_basic_deliver_t *deliver)
 {
-    link->assembly.source = link->bus->config.direct_source;
+    link->assembly.source = link->config->direct_source;
     return 0;
 }
 
@@ -561,12 +515,13 @@ static void publisher_lost(struct link *link)
     p->n_wire = 0;
     p->last_tag = 0;
     p->confirmed = false;
+    p->declaring = false;
+    p->inspection.asked = false;
     forget_actors(p);
 }
 
 void publisher_init(struct publisher *p)
 {
-    list_init(&p->handed);
     list_init(&p->waiting);
     list_init(&p->wire);
     list_init(&p->actors);
@@ -582,11 +537,9 @@ void publisher_deinit(struct publisher *p)
 
 const struct link_role publisher_role = {
     .name = "bus-publish",
-    .ready = publisher_ready,
-    .fetch = publisher_fetch,
+    .setup = publisher_setup,
     .send = publisher_send,
     .idle = publisher_idle,
-    .waits = publisher_waits,
     .method = publisher_method,
     .deliver = publisher_deliver,
     .returned = publisher_returned,

@@ -10,12 +10,13 @@
  * publisher two connections in ten minutes, however many addresses it invents; and a client that
  * invents a process of a node which is there does not keep other clients from that node.
  *
- * Called by bus_publisher.c.
+ * Called by publisher.c.
  */
+#include "io/bus/direct.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/bus/bus_internal.h"
 #include "model/reply_to.h"
 #include "model/wire.h"
 

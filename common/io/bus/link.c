@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Link: connections come and go; timers; the end
+ *
+ * See io/bus/link.h. Called by bus.c and the fuzz target frames.
+ */
+#include "io/bus/link.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "io/bus/login.h"
+
+#define POOL_PAGE 4096 /* bytes */
+
+static void lose(struct link *link, int error);
+
+static void on_open(void *ctx)
+{
+    struct link *link = ctx;
+    int r;
+
+    link->state = LINK_GREETING;
+    link_await(link);
+    login_greet(&link->out);
+    r = link_flush(link);
+    if (r)
+        lose(link, r);
+}
+
+static void on_data(void *ctx, struct bytes data)
+{
+    struct link *link = ctx;
+    int r;
+
+    link->quiet = 0;
+    r = link_input(link, data);
+    if (r) {
+        lose(link, r);
+        return;
+    }
+    link->changed(link->owner);
+}
+
+static void on_room(void *ctx)
+{
+    struct link *link = ctx;
+
+    link->changed(link->owner);
+}
+
+static void on_stream_lost(void *ctx, const char *why)
+{
+    struct link *link = ctx;
+    const char *what = link->state == LINK_CONNECTING ? ""
+                       : link->state < LINK_SETUP     ? "login: "
+                                                      : "connection lost: ";
+
+    lose(link, link->state == LINK_CLOSING ? LINK_E_DONE
+                                           : link_fail(link, LINK_E_LOST, "%s%s", what, why));
+}
+
+static void check_ended(struct link *link)
+{
+    if (link->state != LINK_ENDING || link->streams > 0)
+        return;
+    link->state = LINK_ENDED;
+    link->changed(link->owner);
+}
+
+static void on_gone(void *ctx)
+{
+    struct link *link = ctx;
+
+    link->streams--;
+    check_ended(link);
+}
+
+static const struct stream_callbacks stream_callbacks = {
+    .on_open = on_open,
+    .on_data = on_data,
+    .on_room = on_room,
+    .on_lost = on_stream_lost,
+    .on_gone = on_gone,
+};
+
+static void connect_now(struct link *link)
+{
+    const struct bus_config *config = link->config;
+    const struct stream_target target = {
+        .host = config->host,
+        .port = config->port,
+        .first = link->attempts++,
+    };
+    int r;
+
+    link->state = LINK_CONNECTING;
+    link->frame_max = FRAME_MAX;
+    link->heartbeat_ms = 0;
+    link->close_method = 0;
+    link->closed_over = false;
+    link->up_since = 0;
+    link->said = (int64_t)uv_now(link->loop);
+    link->quiet = 0;
+    link_await(link);
+    r = stream_open(&link->stream, link->loop, &target, &stream_callbacks, link);
+    link->streams += r == 0;
+    if (r)
+        lose(link, link_fail(link, LINK_E_LOST, "connecting to %s port %d: %s", config->host,
+                             config->port, uv_strerror(r)));
+}
+
+/* Drops the connection, if there is one, and all that belongs to it. */
+static void drop_connection(struct link *link)
+{
+    uv_timer_stop(&link->timer);
+    uv_timer_stop(&link->tick);
+    stream_close(take(link->stream));
+    buf_deinit(&link->in);
+    buf_clear(&link->out);
+    message_reset(&link->assembly);
+    link_drop_calls(link);
+    link->blocked = false;
+    link->role->lost(link);
+}
+
+static bool should_end(const struct link *link)
+{
+    return link->closing && link->role->idle((struct link *)link);
+}
+
+static void finish(struct link *link)
+{
+    drop_connection(link);
+    link->state = LINK_ENDING;
+    check_ended(link);
+}
+
+/* The pause before the next attempt: from half of it to all, so that a fleet does not come back in
+ * step. A connection that lasted was a good one: the next pause is short again. */
+static void back_off(struct link *link)
+{
+    const int64_t most = link->config->reconnect_max_ms;
+    int64_t pause;
+
+    if (link->up_since && (int64_t)uv_now(link->loop) - link->up_since > most)
+        link->attempt = 0;
+    pause = link->attempt < 20 ? (int64_t)link->config->reconnect_min_ms << link->attempt : most;
+    link->attempt++;
+    if (pause > most)
+        pause = most;
+    pause -= (int64_t)rng_below(&link->rng, (uint64_t)pause / 2 + 1);
+    link->state = LINK_WAITING;
+    uv_timer_start(&link->timer, link->on_timer, (uint64_t)pause, 0);
+}
+
+static void lose(struct link *link, int error)
+{
+    if (error == LINK_E_DONE || should_end(link)) {
+        finish(link);
+        return;
+    }
+    /* An attempt that fails as the one before is no news. */
+    if (link->up_since || strcmp(link->why, link->reported) != 0)
+        log_warn("bus_disconnected", LOG_S("link", link->role->name), LOG_S("why", link->why));
+    link->refusals += error == LINK_E_REFUSED;
+    memcpy(link->reported, link->why, sizeof(link->why));
+    drop_connection(link);
+    back_off(link);
+    link->changed(link->owner);
+}
+
+/* No answer came in time. */
+static void give_up(struct link *link)
+{
+    const char *what = link_awaited(link);
+
+    if (link->state == LINK_CONNECTING)
+        link_fail(link, LINK_E_LOST, "connecting to %s port %d: connection timed out",
+                  link->config->host, link->config->port);
+    else
+        link_fail(link, LINK_E_LOST, "%s: no answer", what ? what : "login");
+    lose(link, LINK_E_LOST);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct link *link = container_of(timer, struct link, timer);
+
+    if (link->state == LINK_WAITING)
+        connect_now(link);
+    else if (link->state == LINK_CLOSING)
+        finish(link);
+    else
+        give_up(link);
+}
+
+/* Ticks are counted, not time: where the loop stood still, what the broker has sent meanwhile is
+ * read before the next tick. */
+static bool is_silent(struct link *link)
+{
+    return ++link->quiet * link_tick_ms(link) > 2 * link->heartbeat_ms;
+}
+
+static void on_tick(uv_timer_t *tick)
+{
+    struct link *link = container_of(tick, struct link, tick);
+    const int64_t now = (int64_t)uv_now(link->loop);
+
+    if (is_silent(link)) {
+        lose(link, link_fail(link, LINK_E_LOST, "connection lost: no heartbeat of the broker"));
+        return;
+    }
+    if (now - link->said >= link->heartbeat_ms / 2 && !link_is_full(link) &&
+        frame_put_heartbeat(&link->out) < 0) {
+        lose(link, link_check_put(link, -ENOMEM));
+        return;
+    }
+    link->changed(link->owner);
+}
+
+/* Ends the connection; politely where the broker listens. */
+static void leave(struct link *link)
+{
+    amqp_connection_close_t close = {
+        .reply_code = AMQP_REPLY_SUCCESS,
+        .reply_text = amqp_cstring_bytes("goodbye"),
+    };
+
+    if (link->state != LINK_UP || link->blocked ||
+        frame_put_method(&link->out, 0, AMQP_CONNECTION_CLOSE_METHOD, &close) < 0 ||
+        link_flush(link)) {
+        finish(link);
+        return;
+    }
+    link->state = LINK_CLOSING;
+    link_await(link);
+}
+
+void link_pass(struct link *link)
+{
+    bool connected = link->state > LINK_CONNECTING && link->state < LINK_ENDING;
+    int r = link->state == LINK_UP ? link->role->send(link) : 0;
+
+    if (!r && connected)
+        r = link_flush(link);
+    if (r)
+        lose(link, r);
+    else if (link->state < LINK_CLOSING && should_end(link))
+        leave(link);
+}
+
+/* --- beginning and end ------------------------------------------------------------------------ */
+
+int link_init(struct link *link, uv_loop_t *loop, const struct bus_config *config,
+              const struct link_role *role, void (*changed)(void *owner), void *owner)
+{
+    link->loop = loop;
+    link->config = config;
+    link->role = role;
+    link->changed = changed;
+    link->owner = owner;
+    link->on_timer = on_timer;
+    link->on_tick = on_tick;
+    list_init(&link->calls);
+    list_init(&link->side.calls);
+    list_init(&link->deliveries);
+    list_init(&link->settled);
+    init_amqp_pool(&link->pool, POOL_PAGE);
+    uv_timer_init(loop, &link->timer);
+    uv_timer_init(loop, &link->tick);
+    return rng_seed_system(&link->rng);
+}
+
+void link_start(struct link *link)
+{
+    connect_now(link);
+}
+
+void link_end(struct link *link)
+{
+    link->closing = true;
+    link_pass(link);
+}
+
+void link_abandon(struct link *link)
+{
+    link->closing = true;
+    if (link->state < LINK_ENDING)
+        finish(link);
+}
+
+void link_deinit(struct link *link)
+{
+    struct list *node;
+
+    assert(!link->stream);
+    while ((node = list_pop(&link->deliveries)))
+        free(list_entry(node, struct incoming, node));
+    buf_deinit(&link->out);
+    empty_amqp_pool(&link->pool);
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Login: the methods by which a client opens a connection of AMQP 0-9-1
+ *
+ * Pure; used by link.c alone. The functions append frames to @out. Return: 0, -ENOMEM or -EMSGSIZE;
+ * login_start_ok() also -ENOTSUP, if the broker offers no mechanism that Drover knows.
+ */
+#pragma once
+
+#include "io/bus/bus.h"
+#include "io/bus/frame.h"
+
+/* With these bytes a client begins. */
+void login_greet(struct buf *out);
+
+/* Answers connection.start: the name and the password. @role: ends the connection's name. */
+int login_start_ok(struct buf *out, const struct bus_config *config, const char *role,
+                   const struct frame_start *start);
+
+/* What both sides agree to. */
+struct login_limits {
+    uint32_t frame_max; /* bytes */
+    uint16_t heartbeat_s;
+};
+
+/* Answers connection.tune, and opens the virtual host. */
+int login_open(struct buf *out, const struct bus_config *config, const amqp_connection_tune_t *tune,
+               struct login_limits *agreed);
+
+/* What is wrong with the first bytes of a server that is no broker, for a person; NULL: nothing. */
+const char *login_fault(struct bytes first);

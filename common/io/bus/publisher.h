@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Publisher: the link that sends and learns what became of it
+ *
+ * Used by bus.c and the fuzz target frames.
+ */
+#pragma once
+
+#include "io/bus/direct.h"
+#include "io/bus/link.h"
+#include "io/bus/outgoing.h"
+
+/* A question about a queue. A new one replaces it. */
+struct inspection {
+    char queue[BUS_QUEUE_MAX + 1]; /* "": nothing is to be asked */
+    bool asked;                    /* the broker */
+    bool answered;                 /* by it: to be reported */
+    bus_inspect_cb cb;
+    void *ctx;
+    uint32_t messages;
+    uint32_t consumers;
+};
+
+struct publisher {
+    struct link link;
+    struct list waiting; /* to be sent, in order */
+    struct list wire;    /* sent, not confirmed, in order of tags */
+    int n_wire;
+    uint64_t last_tag;
+    bool confirmed;     /* something was, on this connection */
+    int64_t heard;      /* CLOCK_MONOTONIC ms of the last confirm, pulses aside */
+    int64_t held_up;    /* likewise: until then at least by an alarm */
+    struct list actors; /* whose task queues were declared on this connection */
+    struct direct direct;
+    bool declaring; /* such a queue: until that is answered nothing is sent, to keep the order */
+    struct inspection inspection;
+};
+
+extern const struct link_role publisher_role;
+
+void publisher_init(struct publisher *p);
+void publisher_deinit(struct publisher *p);
+
+/* See bus_inspect(). */
+void publisher_inspect(struct publisher *p, const char *queue, bus_inspect_cb cb, void *ctx);

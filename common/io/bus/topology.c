@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Topology: the exchanges and queues of the wire contract
+ *
+ * Declaring is for development and for the operator's tool: in production the daemons have no
+ * right to it and only check.
+ *
+ * Called by publisher.c and consumer.c.
+ */
+#include "io/bus/topology.h"
+
+#include <stdio.h>
+
+#include "io/bus/table.h"
+#include "model/wire.h"
+
+#define TASK_EXCHANGE "drover.tasks"
+#define TASK_PREFIX "drover.task."
+#define EXPIRED_EXCHANGE "drover.expired"
+#define PULSE_EXCHANGE BUS_PULSE_EXCHANGE
+
+static const struct {
+    const char *name;
+    const char *type;
+} exchanges[] = {
+    {"drover.submit", "direct"},  {TASK_EXCHANGE, "direct"},  {WIRE_REPLY_QUEUE, "direct"},
+    {"drover.control", "direct"}, {"drover.events", "topic"}, {EXPIRED_EXCHANGE, "fanout"},
+    {"drover.dead", "fanout"},    {PULSE_EXCHANGE, "direct"},
+};
+
+static const struct {
+    const char *name; /* of the queue, and of the exchange that it is bound to */
+    const char *key;
+} queues[] = {
+    {"drover.submit", "submit"}, {WIRE_REPLY_QUEUE, "reply"}, {"drover.control", "control"},
+    {EXPIRED_EXCHANGE, ""},      {"drover.dead", ""},
+};
+
+static amqp_bytes_t text(const char *s)
+{
+    return amqp_cstring_bytes(s);
+}
+
+static int declare_exchange(struct link *link, uint16_t channel, const char *name, const char *type,
+                            bool passive)
+{
+    amqp_exchange_declare_t declare = {
+        .exchange = text(name), .type = text(type), .passive = passive, .durable = 1};
+
+    return link_call(link, channel, AMQP_EXCHANGE_DECLARE_METHOD, &declare,
+                     AMQP_EXCHANGE_DECLARE_OK_METHOD, NULL, "exchange %s", name);
+}
+
+static int declare_queue(struct link *link, uint16_t channel, const char *name,
+                         const char *dead_letter_exchange, bool passive)
+{
+    amqp_table_entry_t entries[2];
+    amqp_queue_declare_t declare = {
+        .queue = text(name), .passive = passive, .durable = 1, .arguments.entries = entries};
+    int *n = &declare.arguments.num_entries;
+
+    if (dead_letter_exchange)
+        entries[(*n)++] = table_text("x-dead-letter-exchange", dead_letter_exchange);
+    if (link->config->quorum)
+        entries[(*n)++] = table_text("x-queue-type", "quorum");
+    return link_call(link, channel, AMQP_QUEUE_DECLARE_METHOD, &declare,
+                     AMQP_QUEUE_DECLARE_OK_METHOD, NULL, "queue %s", name);
+}
+
+static int bind_queue(struct link *link, uint16_t channel, const char *name, const char *exchange,
+                      const char *key)
+{
+    amqp_queue_bind_t bind = {
+        .queue = text(name), .exchange = text(exchange), .routing_key = text(key)};
+
+    return link_call(link, channel, AMQP_QUEUE_BIND_METHOD, &bind, AMQP_QUEUE_BIND_OK_METHOD, NULL,
+                     "binding of queue %s to exchange %s", name, exchange);
+}
+
+/* The broker routes each message of exchange @from to exchange @to as well, with its key. */
+static int bind_exchange(struct link *link, uint16_t channel, const char *to, const char *from)
+{
+    amqp_exchange_bind_t bind = {.destination = text(to), .source = text(from)};
+
+    return link_call(link, channel, AMQP_EXCHANGE_BIND_METHOD, &bind, AMQP_EXCHANGE_BIND_OK_METHOD,
+                     NULL, "binding of exchange %s to exchange %s", to, from);
+}
+
+/* By way of the exchange of all actors: where its queue is gone and made anew, one binding is. */
+static int declare_reply(struct link *link, uint16_t channel, const char *actor, bool passive)
+{
+    char name[sizeof(WIRE_REPLY_EXCHANGE) + ID_NAME_MAX];
+    int r;
+
+    snprintf(name, sizeof(name), WIRE_REPLY_EXCHANGE "%s", actor);
+    r = declare_exchange(link, channel, name, "fanout", passive);
+    return r || passive ? r : bind_exchange(link, channel, WIRE_REPLY_QUEUE, name);
+}
+
+int topology_declare_task(struct link *link, uint16_t channel, const char *actor)
+{
+    char name[sizeof(TASK_PREFIX) + ID_NAME_MAX];
+    int r = declare_reply(link, channel, actor, false);
+
+    snprintf(name, sizeof(name), TASK_PREFIX "%s", actor);
+    if (!r)
+        r = declare_queue(link, channel, name, EXPIRED_EXCHANGE, false);
+    return r ? r : bind_queue(link, channel, name, TASK_EXCHANGE, actor);
+}
+
+int topology_inspect(struct link *link, const char *queue, link_answered answered)
+{
+    amqp_queue_declare_t declare = {.queue = text(queue), .passive = 1};
+
+    return link_call(link, LINK_SIDE_CHANNEL, AMQP_QUEUE_DECLARE_METHOD, &declare,
+                     AMQP_QUEUE_DECLARE_OK_METHOD, answered, "inspection of queue %s", queue);
+}
+
+/* An exchange without which nothing works. That there is one for pulses shows when a queue is bound
+ * to it. */
+static bool is_needed(const char *exchange)
+{
+    return strcmp(exchange, PULSE_EXCHANGE) != 0;
+}
+
+int topology_declare_pulse(struct link *link, const char *queue, const char *key)
+{
+    amqp_table_entry_t entries[] = {table_text("x-queue-type", "classic")};
+    amqp_queue_declare_t declare = {
+        .queue = text(queue),
+        .exclusive = 1,
+        .auto_delete = 1,
+        .arguments = {array_size(entries), entries},
+    };
+    amqp_basic_get_t get = {.queue = text(queue), .no_ack = 1};
+    int r = link_call(link, LINK_SIDE_CHANNEL, AMQP_QUEUE_DECLARE_METHOD, &declare,
+                      AMQP_QUEUE_DECLARE_OK_METHOD, NULL, "pulse queue");
+
+    /* It is empty: nothing leads to it yet. */
+    if (!r)
+        r = link_call(link, LINK_SIDE_CHANNEL, AMQP_BASIC_GET_METHOD, &get,
+                      AMQP_BASIC_GET_EMPTY_METHOD, NULL, "reading the pulse queue");
+    return r ? r : bind_queue(link, LINK_SIDE_CHANNEL, queue, PULSE_EXCHANGE, key);
+}
+
+static int ensure_fixed(struct link *link, bool passive)
+{
+    int r;
+
+    for (size_t i = 0; i < array_size(exchanges); i++) {
+        if (passive && !is_needed(exchanges[i].name))
+            continue;
+        r = declare_exchange(link, LINK_CHANNEL, exchanges[i].name, exchanges[i].type, passive);
+        if (r)
+            return r;
+    }
+    for (size_t i = 0; i < array_size(queues); i++) {
+        r = declare_queue(link, LINK_CHANNEL, queues[i].name, NULL, passive);
+        if (!r && !passive)
+            r = bind_queue(link, LINK_CHANNEL, queues[i].name, queues[i].name, queues[i].key);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+/* The task queues that this process consumes. */
+static int ensure_tasks(struct link *link, bool passive)
+{
+    const struct bus_config *config = link->config;
+    int r = 0;
+
+    for (int i = 0; i < config->n_queues && !r; i++) {
+        const struct bus_queue *queue = &config->queues[i];
+
+        if (!queue->actor)
+            continue;
+        r = passive ? declare_queue(link, LINK_CHANNEL, queue->name, NULL, true)
+                    : topology_declare_task(link, LINK_CHANNEL, queue->actor);
+        if (!r && passive)
+            r = declare_reply(link, LINK_CHANNEL, queue->actor, true);
+    }
+    return r;
+}
+
+int topology_ensure(struct link *link)
+{
+    bool passive = !link->config->declare;
+    int r = ensure_fixed(link, passive);
+
+    return r ? r : ensure_tasks(link, passive);
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Stream: name lookup, connect, read and write by libuv
+ *
+ * See io/stream.h. A number needs no lookup, so libuv starts none of its threads for it.
+ */
+#include "io/stream.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define READ_SIZE ((size_t)64 << 10)
+#define KEPT ((size_t)512 << 10) /* memory of a buffer that is kept while it is empty */
+#define KEEPALIVE_S 15           /* a connection to a host that has vanished ends within minutes */
+#define WHY_LEN 384
+
+struct stream {
+    struct stream_target target;
+    const struct stream_callbacks *callbacks;
+    void *ctx;
+    uv_loop_t *loop;
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+    };
+    uv_getaddrinfo_t lookup;
+    uv_connect_t connect;
+    uv_write_t write;
+    struct sockaddr_storage number; /* the address, if the host is a number */
+    struct addrinfo *addresses;     /* otherwise */
+    unsigned n_addresses;
+    unsigned tried;     /* addresses, of n_addresses */
+    int error;          /* of the last attempt */
+    bool has_handle;    /* from uv_tcp_init() until it is closed */
+    bool looking_up;    /* until libuv has called back */
+    bool open;          /* connected */
+    bool ended;         /* stream_close() was called */
+    struct buf waiting; /* to be written after ... */
+    struct buf sending; /* ... what libuv is writing */
+    char input[READ_SIZE];
+};
+
+static void connect_next(struct stream *s);
+
+static void free_stream(struct stream *s)
+{
+    if (s->addresses)
+        uv_freeaddrinfo(s->addresses);
+    buf_deinit(&s->waiting);
+    buf_deinit(&s->sending);
+    free(s);
+}
+
+/* Frees a stream that was closed, once libuv has nothing of it any more. */
+static void let_go(struct stream *s)
+{
+    if (!s->ended || s->has_handle || s->looking_up)
+        return;
+    if (s->callbacks->on_gone)
+        s->callbacks->on_gone(s->ctx);
+    free_stream(s);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct stream *s = container_of(handle, struct stream, handle);
+
+    s->has_handle = false;
+    if (s->ended)
+        let_go(s);
+    else
+        connect_next(s);
+}
+
+static void lose(struct stream *s, const char *why)
+{
+    if (!s->ended)
+        s->callbacks->on_lost(s->ctx, why);
+}
+
+/* ---- reading and writing ---- */
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    struct stream *s = container_of(handle, struct stream, handle);
+
+    *buf = uv_buf_init(s->input, sizeof(s->input));
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct stream *s = container_of(stream, struct stream, stream);
+
+    if (s->ended || n == 0)
+        return;
+    if (n < 0) {
+        uv_read_stop(stream);
+        lose(s, n == UV_EOF ? "the server closed the connection" : uv_strerror((int)n));
+        return;
+    }
+    s->callbacks->on_data(s->ctx, bytes_of(buf->base, (size_t)n));
+}
+
+static void empty(struct buf *b)
+{
+    if (b->size > KEPT)
+        buf_deinit(b);
+    buf_clear(b);
+}
+
+static void on_written(uv_write_t *write, int status);
+
+/* Has libuv write what waits. Return: 0 or -errno. */
+static int send_waiting(struct stream *s)
+{
+    struct buf waiting = s->waiting;
+    uv_buf_t piece;
+
+    s->waiting = s->sending;
+    s->sending = waiting;
+    piece = uv_buf_init((char *)s->sending.data, (unsigned)s->sending.len);
+    return uv_write(&s->write, &s->stream, &piece, 1, on_written);
+}
+
+static void on_written(uv_write_t *write, int status)
+{
+    struct stream *s = container_of(write, struct stream, write);
+
+    empty(&s->sending);
+    if (s->ended)
+        return;
+    if (status == 0 && s->waiting.len > 0)
+        status = send_waiting(s);
+    if (status < 0)
+        lose(s, uv_strerror(status));
+    else if (s->sending.len == 0)
+        s->callbacks->on_room(s->ctx);
+}
+
+int stream_write(struct stream *s, struct bytes data)
+{
+    const uv_buf_t piece = uv_buf_init((char *)data.data, (unsigned)data.len);
+    int n = 0;
+
+    assert(s->open);
+    if (data.len == 0)
+        return 0;
+    if (!stream_is_full(s)) {
+        n = uv_try_write(&s->stream, &piece, 1);
+        if (n == (int)data.len)
+            return 0;
+        if (n < 0 && n != UV_EAGAIN)
+            return n;
+        n = n < 0 ? 0 : n;
+    }
+    buf_append(&s->waiting, data.data + n, data.len - (size_t)n);
+    if (s->waiting.failed)
+        return -ENOMEM;
+    return s->sending.len > 0 ? 0 : send_waiting(s);
+}
+
+bool stream_is_full(const struct stream *s)
+{
+    return s->sending.len > 0;
+}
+
+/* ---- connecting ---- */
+
+static void on_connect(uv_connect_t *connect, int status)
+{
+    struct stream *s = container_of(connect, struct stream, connect);
+
+    if (s->ended)
+        return;
+    if (status == 0)
+        status = uv_read_start(&s->stream, on_alloc, on_read);
+    if (status < 0) {
+        s->error = status;
+        uv_close(&s->handle, on_handle_closed); /* the next address needs a new socket */
+        return;
+    }
+    s->open = true;
+    s->callbacks->on_open(s->ctx);
+}
+
+static const struct sockaddr *next_address(struct stream *s)
+{
+    unsigned skip = (s->target.first + s->tried++) % s->n_addresses;
+    const struct addrinfo *a = s->addresses;
+
+    if (!a)
+        return (const struct sockaddr *)&s->number;
+    while (skip-- > 0)
+        a = a->ai_next;
+    return a->ai_addr;
+}
+
+static void lose_unconnected(struct stream *s, int error)
+{
+    char why[WHY_LEN];
+
+    snprintf(why, sizeof(why), "connecting to %s port %d: %s", s->target.host, s->target.port,
+             uv_strerror(error));
+    lose(s, why);
+}
+
+/* Begins to connect to the next address. Return: 0, also where it cannot be connected to, which is
+ * noticed later; or -errno. */
+static int try_next(struct stream *s)
+{
+    int r = uv_tcp_init(s->loop, &s->tcp);
+
+    if (r < 0)
+        return r;
+    s->has_handle = true;
+    uv_tcp_nodelay(&s->tcp, 1);
+    uv_tcp_keepalive(&s->tcp, 1, KEEPALIVE_S);
+    s->error = uv_tcp_connect(&s->connect, &s->tcp, next_address(s), on_connect);
+    if (s->error < 0)
+        uv_close(&s->handle, on_handle_closed);
+    return 0;
+}
+
+static void connect_next(struct stream *s)
+{
+    int r = s->tried < s->n_addresses ? try_next(s) : s->error;
+
+    if (r < 0)
+        lose_unconnected(s, r);
+}
+
+static void on_lookup(uv_getaddrinfo_t *lookup, int status, struct addrinfo *addresses)
+{
+    struct stream *s = container_of(lookup, struct stream, lookup);
+    char why[WHY_LEN];
+
+    s->looking_up = false;
+    s->addresses = addresses;
+    for (const struct addrinfo *a = addresses; a; a = a->ai_next)
+        s->n_addresses++;
+    if (s->ended) {
+        let_go(s);
+    } else if (status < 0) {
+        snprintf(why, sizeof(why), "host %s: %s", s->target.host, uv_strerror(status));
+        lose(s, why);
+    } else {
+        connect_next(s);
+    }
+}
+
+static bool is_number(struct stream *s)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)&s->number;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&s->number;
+
+    return uv_ip4_addr(s->target.host, s->target.port, v4) == 0 ||
+           uv_ip6_addr(s->target.host, s->target.port, v6) == 0;
+}
+
+/* Return: 0 or -errno. */
+static int begin(struct stream *s)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    char port[16];
+    int r;
+
+    if (is_number(s)) {
+        s->n_addresses = 1;
+        return try_next(s);
+    }
+    snprintf(port, sizeof(port), "%d", s->target.port);
+    r = uv_getaddrinfo(s->loop, &s->lookup, on_lookup, s->target.host, port, &hints);
+    s->looking_up = r == 0;
+    return r;
+}
+
+int stream_open(struct stream **out, uv_loop_t *loop, const struct stream_target *target,
+                const struct stream_callbacks *callbacks, void *ctx)
+{
+    struct stream *s = calloc(1, sizeof(*s));
+    int r;
+
+    if (!s)
+        return -ENOMEM;
+    s->loop = loop;
+    s->target = *target;
+    s->callbacks = callbacks;
+    s->ctx = ctx;
+    r = begin(s);
+    if (r < 0) {
+        free_stream(s);
+        return r;
+    }
+    *out = s;
+    return 0;
+}
+
+void stream_close(struct stream *s)
+{
+    if (!s)
+        return;
+    s->ended = true;
+    s->open = false;
+    if (s->looking_up)
+        uv_cancel((uv_req_t *)&s->lookup);
+    if (s->has_handle && !uv_is_closing(&s->handle))
+        uv_close(&s->handle, on_handle_closed);
+    let_go(s);
+}
