@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "io/config/config.h"
+#include "io/config/config_connections.h"
 #include "io/config/url.h"
 
 int64_t connect_deadline(const struct args *args, int64_t default_ms)
@@ -30,7 +31,7 @@ static int url_check(const char *text, struct problem *problem)
 {
     CLEANUP(url_deinit) struct url url = {0};
     struct problem inner = {0};
-    int r = url_parse(text, "amqp://", &url, &inner);
+    int r = url_parse(text, "amqp", &url, &inner);
 
     if (r == 0 && url.password && *url.password) {
         r = URL_E_INVALID;
@@ -77,7 +78,7 @@ static int config_find(const struct args *args, struct config **out, struct prob
 static int store_connect(const struct args *args, struct session **out)
 {
     const struct config_source source = {.file = args->config, .environ = environ};
-    struct config *config = NULL;
+    CLEANUP(config_free) struct config *config = NULL;
     struct problem problem = {0};
     int r;
 
@@ -87,13 +88,15 @@ static int store_connect(const struct args *args, struct session **out)
     }
     r = config_load(&config, &source, &problem);
     if (r == 0)
-        r = session_new_from_store(out, config);
+        r = config_store_tls(config, &problem);
+    if (r == 0)
+        r = session_new_from_store(out, take(config));
     return r ? cli_problem(r, &problem) : CLI_OK;
 }
 
 static int broker_connect(const struct args *args, struct session **out)
 {
-    struct config *config = NULL;
+    CLEANUP(config_free) struct config *config = NULL;
     struct problem problem = {0};
     int r = args->url ? url_check(args->url, &problem) : 0;
 
@@ -104,7 +107,9 @@ static int broker_connect(const struct args *args, struct session **out)
     if (r == 0)
         r = config_find(args, &config, &problem);
     if (r == 0)
-        r = session_new(out, config, "drover-cli");
+        r = config_bus_tls(config, &problem);
+    if (r == 0)
+        r = session_new(out, take(config), "drover-cli");
     return r ? cli_problem(r, &problem) : CLI_OK;
 }
 

@@ -6,7 +6,7 @@
  * what it had not received yet. Both look like any other Redis. So each partition has a watermark:
  * it counts jobs that were created and turns that have ended, and the answers of these calls carry
  * it. A partition went back if it shows a watermark that is lower than one that this scheduler has
- * seen. The first call on each connection compares it. That call also stores the run id of the
+ * seen. The first call on each connection compares it. That call also stores the run of the
  * server with the watermark at which this run began: other schedulers may have connected earlier,
  * and moved the watermark beyond what was lost.
  *

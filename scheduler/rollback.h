@@ -14,7 +14,7 @@
 #define ROLLBACK_ACCEPTED_MAX 16384
 
 struct rollback {
-    char run[SCHEDULER_RUN_MAX + 1]; /* run id of the store's server */
+    char run[SCHEDULER_RUN_MAX + 1]; /* of the store's server */
     struct watermark *watermarks;    /* by partition */
     struct list accepted;            /* jobs that the store has answered CREATED or ALREADY */
     unsigned n_accepted;
@@ -29,7 +29,7 @@ struct rollback {
 
 void rollback_init(struct rollback *r);
 /* The store is connected: begins a check. To be called before any other call to the store. @run:
- * the run id of its server. */
+ * the run of its server. */
 void rollback_store_up(struct scheduler *s, const char *run);
 /* Compares the watermark in an answer with that remembered. */
 void rollback_observe(struct scheduler *s, const struct op *op, uint64_t count);

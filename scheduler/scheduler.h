@@ -43,7 +43,7 @@
 struct access;
 struct scheduler;
 
-#define SCHEDULER_RUN_MAX 40
+#define SCHEDULER_RUN_MAX 96
 
 /* What the source of a delivery means to a scheduler: the queue that it was read from. */
 enum scheduler_source {
@@ -89,8 +89,8 @@ struct scheduler_event {
     union {
         struct {
             uint32_t partitions; /* of the store */
-            /* Run id of its server, another one after each start; at most SCHEDULER_RUN_MAX
-             * bytes. */
+            /* Run of its server, another one after each start and promotion; at most
+             * SCHEDULER_RUN_MAX bytes. */
             const char *run;
         };
         const struct bus_delivery *delivery;

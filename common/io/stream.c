@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Stream: name lookup, connect, read and write by libuv
+ * Stream: name lookup, connect, read and write by libuv, and a TLS session between
  *
- * See io/stream.h. A number needs no lookup, so libuv starts none of its threads for it.
+ * See io/stream.h. What OpenSSL has to say is sent at once; what it cannot read yet is less than a
+ * record. A number needs no lookup, so libuv
+ * starts none of its threads for it.
  */
 #include "io/stream.h"
 
@@ -12,10 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define READ_SIZE ((size_t)64 << 10)
+#include "io/hosts.h"
+
+#define READ_SIZE ((size_t)256 << 10)
 #define KEPT ((size_t)512 << 10) /* memory of a buffer that is kept while it is empty */
 #define KEEPALIVE_S 15           /* a connection to a host that has vanished ends within minutes */
-#define WHY_LEN 384
+#define WHY_LEN 640
 
 struct stream {
     struct stream_target target;
@@ -26,6 +30,7 @@ struct stream {
         uv_handle_t handle;
         uv_stream_t stream;
         uv_tcp_t tcp;
+        uv_pipe_t pipe;
     };
     uv_getaddrinfo_t lookup;
     uv_connect_t connect;
@@ -39,9 +44,13 @@ struct stream {
     bool looking_up;    /* until libuv has called back */
     bool open;          /* connected */
     bool ended;         /* stream_close() was called */
+    bool clear;         /* the last attempt was refused, because it would be in clear text */
     struct buf waiting; /* to be written after ... */
+    struct buf cipher;  /* what the session has to say */
     struct buf sending; /* ... what libuv is writing */
+    struct tls *tls;    /* from the connect on; NULL: in clear text */
     char input[READ_SIZE];
+    char plain[TLS_RECORD_MAX]; /* what is decrypted of it */
 };
 
 static void connect_next(struct stream *s);
@@ -52,6 +61,8 @@ static void free_stream(struct stream *s)
         uv_freeaddrinfo(s->addresses);
     buf_deinit(&s->waiting);
     buf_deinit(&s->sending);
+    buf_deinit(&s->cipher);
+    tls_free(s->tls);
     free(s);
 }
 
@@ -79,31 +90,21 @@ static void on_handle_closed(uv_handle_t *handle)
 static void lose(struct stream *s, const char *why)
 {
     if (!s->ended)
-        s->callbacks->on_lost(s->ctx, why);
+        s->callbacks->on_lost(s->ctx, why, false);
 }
 
-/* ---- reading and writing ---- */
-
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+static void lose_tls(struct stream *s)
 {
-    struct stream *s = container_of(handle, struct stream, handle);
+    char why[WHY_LEN];
 
-    *buf = uv_buf_init(s->input, sizeof(s->input));
+    snprintf(why, sizeof(why), "TLS with %s port %d: %s", s->target.host, s->target.port,
+             tls_why(s->tls));
+    uv_read_stop(&s->stream);
+    if (!s->ended)
+        s->callbacks->on_lost(s->ctx, why, tls_is_refused(s->tls));
 }
 
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
-{
-    struct stream *s = container_of(stream, struct stream, stream);
-
-    if (s->ended || n == 0)
-        return;
-    if (n < 0) {
-        uv_read_stop(stream);
-        lose(s, n == UV_EOF ? "the server closed the connection" : uv_strerror((int)n));
-        return;
-    }
-    s->callbacks->on_data(s->ctx, bytes_of(buf->base, (size_t)n));
-}
+/* ---- writing ---- */
 
 static void empty(struct buf *b)
 {
@@ -137,16 +138,16 @@ static void on_written(uv_write_t *write, int status)
         status = send_waiting(s);
     if (status < 0)
         lose(s, uv_strerror(status));
-    else if (s->sending.len == 0)
+    else if (s->sending.len == 0 && s->open)
         s->callbacks->on_room(s->ctx);
 }
 
-int stream_write(struct stream *s, struct bytes data)
+/* Return: 0 or -errno. */
+static int write_raw(struct stream *s, struct bytes data)
 {
     const uv_buf_t piece = uv_buf_init((char *)data.data, (unsigned)data.len);
     int n = 0;
 
-    assert(s->open);
     if (data.len == 0)
         return 0;
     if (!stream_is_full(s)) {
@@ -163,12 +164,130 @@ int stream_write(struct stream *s, struct bytes data)
     return s->sending.len > 0 ? 0 : send_waiting(s);
 }
 
+/* Return: 0 or -errno. */
+static int flush_tls(struct stream *s)
+{
+    int r = tls_output(s->tls, &s->cipher);
+
+    if (r == 0)
+        r = write_raw(s, buf_bytes(&s->cipher));
+    empty(&s->cipher);
+    return r;
+}
+
+int stream_write(struct stream *s, struct bytes data)
+{
+    assert(s->open);
+    if (!s->tls)
+        return write_raw(s, data);
+    return tls_write(s->tls, data) < 0 ? -EPROTO : flush_tls(s);
+}
+
 bool stream_is_full(const struct stream *s)
 {
     return s->sending.len > 0;
 }
 
+/* ---- reading ---- */
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    struct stream *s = container_of(handle, struct stream, handle);
+
+    *buf = uv_buf_init(s->input, sizeof(s->input));
+}
+
+static void be_open(struct stream *s)
+{
+    s->open = true;
+    s->callbacks->on_open(s->ctx);
+}
+
+/* Return: whether the session goes on. */
+static bool read_plain(struct stream *s)
+{
+    int n = 0;
+
+    while (!s->ended && (n = tls_read(s->tls, s->plain, sizeof(s->plain))) > 0)
+        s->callbacks->on_data(s->ctx, bytes_of(s->plain, (size_t)n));
+    if (n < 0)
+        lose_tls(s);
+    return n == 0 && !s->ended;
+}
+
+/* What was read may have an answer of its own, such as new keys. */
+static void answer_tls(struct stream *s)
+{
+    int r = flush_tls(s);
+
+    if (r < 0)
+        lose(s, uv_strerror(r));
+}
+
+/* Goes on with the session after bytes of the server. */
+static void advance_tls(struct stream *s)
+{
+    int done = s->open ? 1 : tls_handshake(s->tls);
+    int r = flush_tls(s); /* after a failure an alert, which tells the server why */
+
+    if (done < 0) {
+        lose_tls(s);
+    } else if (r < 0) {
+        lose(s, uv_strerror(r));
+    } else if (done) {
+        if (!s->open)
+            be_open(s);
+        if (read_plain(s))
+            answer_tls(s);
+    }
+}
+
+/* What the server did in the middle of a handshake may be its only word about a certificate. */
+static void lose_read(struct stream *s, int error)
+{
+    const char *what = error == UV_EOF ? "the server closed the connection" : uv_strerror(error);
+    char why[WHY_LEN];
+
+    if (s->tls && !s->open) {
+        snprintf(why, sizeof(why), "TLS with %s port %d: %s", s->target.host, s->target.port, what);
+        what = why;
+    }
+    lose(s, what);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct stream *s = container_of(stream, struct stream, stream);
+
+    if (s->ended || n == 0)
+        return;
+    if (n < 0) {
+        uv_read_stop(stream);
+        lose_read(s, (int)n);
+        return;
+    }
+    if (!s->tls)
+        s->callbacks->on_data(s->ctx, bytes_of(buf->base, (size_t)n));
+    else if (tls_input(s->tls, bytes_of(buf->base, (size_t)n)) < 0)
+        lose(s, "out of memory");
+    else
+        advance_tls(s);
+}
+
 /* ---- connecting ---- */
+
+static void begin_tls(struct stream *s)
+{
+    const char *name = s->target.tls_name ? s->target.tls_name : s->target.host;
+    int r = tls_new(&s->tls, s->target.tls, name);
+
+    if (r == 0)
+        r = flush_tls(s);
+    if (r < 0)
+        lose(s, uv_strerror(r));
+    else if (*tls_why(s->tls))
+        lose_tls(s);
+}
 
 static void on_connect(uv_connect_t *connect, int status)
 {
@@ -183,8 +302,10 @@ static void on_connect(uv_connect_t *connect, int status)
         uv_close(&s->handle, on_handle_closed); /* the next address needs a new socket */
         return;
     }
-    s->open = true;
-    s->callbacks->on_open(s->ctx);
+    if (s->target.tls)
+        begin_tls(s);
+    else
+        be_open(s);
 }
 
 static const struct sockaddr *next_address(struct stream *s)
@@ -203,15 +324,31 @@ static void lose_unconnected(struct stream *s, int error)
 {
     char why[WHY_LEN];
 
-    snprintf(why, sizeof(why), "connecting to %s port %d: %s", s->target.host, s->target.port,
-             uv_strerror(error));
+    if (s->clear) {
+        hosts_clear_refused(why, sizeof(why), s->target.host, s->target.settings);
+        if (!s->ended)
+            s->callbacks->on_lost(s->ctx, why, true);
+        return;
+    }
+    if (s->target.path)
+        snprintf(why, sizeof(why), "connecting to %s: %s", s->target.path, uv_strerror(error));
+    else
+        snprintf(why, sizeof(why), "connecting to %s port %d: %s", s->target.host, s->target.port,
+                 uv_strerror(error));
     lose(s, why);
+}
+
+/* Clear text stays on this machine, wherever a name leads. */
+static bool may_be_clear(const struct stream *s, const struct sockaddr *address)
+{
+    return s->target.tls || s->target.insecure || hosts_is_loopback(address);
 }
 
 /* Begins to connect to the next address. Return: 0, also where it cannot be connected to, which is
  * noticed later; or -errno. */
 static int try_next(struct stream *s)
 {
+    const struct sockaddr *address = next_address(s);
     int r = uv_tcp_init(s->loop, &s->tcp);
 
     if (r < 0)
@@ -219,7 +356,8 @@ static int try_next(struct stream *s)
     s->has_handle = true;
     uv_tcp_nodelay(&s->tcp, 1);
     uv_tcp_keepalive(&s->tcp, 1, KEEPALIVE_S);
-    s->error = uv_tcp_connect(&s->connect, &s->tcp, next_address(s), on_connect);
+    s->clear = !may_be_clear(s, address);
+    s->error = s->clear ? UV_EACCES : uv_tcp_connect(&s->connect, &s->tcp, address, on_connect);
     if (s->error < 0)
         uv_close(&s->handle, on_handle_closed);
     return 0;
@@ -261,6 +399,18 @@ static bool is_number(struct stream *s)
            uv_ip6_addr(s->target.host, s->target.port, v6) == 0;
 }
 
+static int connect_path(struct stream *s)
+{
+    int r = uv_pipe_init(s->loop, &s->pipe, 0);
+
+    if (r < 0)
+        return r;
+    s->has_handle = true;
+    s->tried = s->n_addresses = 1;
+    uv_pipe_connect(&s->connect, &s->pipe, s->target.path, on_connect);
+    return 0;
+}
+
 /* Return: 0 or -errno. */
 static int begin(struct stream *s)
 {
@@ -268,6 +418,8 @@ static int begin(struct stream *s)
     char port[16];
     int r;
 
+    if (s->target.path)
+        return connect_path(s);
     if (is_number(s)) {
         s->n_addresses = 1;
         return try_next(s);
@@ -297,6 +449,19 @@ int stream_open(struct stream **out, uv_loop_t *loop, const struct stream_target
     }
     *out = s;
     return 0;
+}
+
+const char *stream_missing(const struct stream *s)
+{
+    if (s->looking_up)
+        return "no name server has answered";
+    return s->tls ? "the server does not answer the TLS handshake: does it speak TLS at this port?"
+                  : "connection timed out";
+}
+
+int64_t stream_peer_expiry(const struct stream *s)
+{
+    return s->tls ? tls_peer_expiry(s->tls) : 0;
 }
 
 void stream_close(struct stream *s)

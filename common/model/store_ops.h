@@ -525,7 +525,7 @@ uint32_t ops_read_suspect(struct ops_reader *r);
 
 /**
  * ops_watermark() - read the watermark of a partition
- * @run:   run id of the server that answers
+ * @run:   run of the server that answers
  * @nonce: becomes the id of the watermark if the partition has none yet
  * @jobs:  ids of jobs that must be there, at most OPS_BUDGET
  */

@@ -36,6 +36,8 @@ static const struct bus_queue queues[] = {
     {.name = "drover.task.x", .actor = "x", .source = 2},
 };
 
+static const struct hosts hosts = {.list = {{"127.0.0.1", 1}}, .n = 1};
+
 struct world {
     struct bus_config config;
     struct publisher publisher;
@@ -103,6 +105,7 @@ static void world_open(struct world *w, unsigned flags)
     w->link = publishes ? &w->publisher.link : &w->consumer.link;
     assert(link_init(w->link, loop(), &w->config, publishes ? &publisher_role : &consumer_role,
                      ignore_change, NULL) == 0);
+    w->link->hosts = &hosts;
     strcpy(w->consumer.pulse_key, BUS_PULSE_EXCHANGE ".t");
     w->link->frame_max = FRAME_MAX;
     w->link->heartbeat_ms = flags & OPENS ? 0 : 10000;

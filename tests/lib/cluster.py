@@ -396,29 +396,33 @@ class Cluster:
 
     @property
     def url(self):
+        tls = self.rabbit.tls
+        scheme, port = ("amqps", tls.port) if tls else ("amqp", self.rabbit.port)
         login = f"{self.rabbit.user}:{self.rabbit.password}"
-        return f"amqp://{login}@{servers.HOST}:{self.rabbit.port}/{self.name}"
+        return f"{scheme}://{login}@{servers.HOST}:{port}/{self.name}"
 
     # --- configuration ---
+
+    def _server(self, server):
+        """Returns the settings that lead to a server, by TLS if it has that."""
+        if not server.tls:
+            return {"host": servers.HOST, "port": server.port}
+        return {"host": servers.HOST, "port": server.tls.port, "tls": True,
+                "ca_file": str(server.tls.ca)}
 
     def _settings(self, role, name):
         base = {
             "name": name,
             "log": {"format": "json", "level": "info"},
             "rabbitmq": {
-                "host": servers.HOST,
-                "port": self.rabbit.port,
+                **self._server(self.rabbit),
                 "vhost": self.name,
                 "user": self.rabbit.user,
                 "password": self.rabbit.password,
             },
         }
         if role != "agent":
-            base["redis"] = {
-                "host": servers.HOST,
-                "port": self.redis.port,
-                "prefix": self.store.prefix,
-            }
+            base["redis"] = {**self._server(self.redis), "prefix": self.store.prefix}
         if role == "agent":
             base["agent"] = {
                 "actors": [
@@ -454,10 +458,16 @@ class Cluster:
     def add_supervisor(self, more=None):
         return self._add("supervisor", self.supervisors, more)
 
+    def _variables(self, group, server):
+        return {f"DROVER_{group}__{key.upper()}": "true" if value is True else str(value)
+                for key, value in self._server(server).items()}
+
     def drover(self, *words, build=wire.BUILD):
         """Runs the command `drover` as a client of this cluster, until it ends."""
-        settings = {"DROVER_URL": self.url, "DROVER_REDIS__PORT": str(self.redis.port),
-                    "DROVER_REDIS__PREFIX": self.store.prefix}
+        settings = {"DROVER_URL": self.url, "DROVER_REDIS__PREFIX": self.store.prefix,
+                    **self._variables("REDIS", self.redis)}
+        if self.rabbit.tls:
+            settings["DROVER_RABBITMQ__CA_FILE"] = str(self.rabbit.tls.ca)
         done = subprocess.run(
             [build / "cli" / "drover", *words], text=True, capture_output=True, timeout=120,
             env={**own_environment(), **SANITIZER_OPTIONS, **settings})

@@ -44,11 +44,14 @@ import tempfile
 import threading
 import time
 
+import authority
+
 HOST = "127.0.0.1"
 RABBITMQ_BIN = pathlib.Path("/usr/lib/rabbitmq/bin")  # not the wrappers in /usr/sbin, which use su
 START_TIMEOUT_S = 120  # a boot takes 5 to 8 s on an idle machine
 STOP_TIMEOUT_S = 30
 POLL_S = 0.05
+TLS = os.environ.get("DROVER_TEST_TLS") == "1"  # daemons connect by TLS in all tests
 # shorter in runs in which much is expected to fail
 PATIENCE_S = float(os.environ.get("DROVER_TEST_PATIENCE_S", "inf"))
 
@@ -351,19 +354,38 @@ def _check_localhost():
         )
 
 
+class Tls:
+    """A port of a server for TLS. ca: the authority that has signed its certificate, a path."""
+
+    def __init__(self, directory, port=None):
+        self.directory = directory
+        self.port = port or free_ports(1)[0]
+        self.ca = directory / "ca.pem"
+        self.cert, self.key = directory / "server.pem", directory / "server.key"
+
+    def prepare(self):
+        """Makes the certificates, unless they are there."""
+        self.authority = authority.Authority(self.directory)
+        if not self.cert.exists():
+            self.authority.issue_server("server", "localhost", HOST)
+
+
 class Rabbit(Server):
     """A RabbitMQ node with a port mapper (epmd) of its own. conf: more lines of its rabbitmq.conf.
 
-    With load_definitions among them it has no other users than those, and no vhost.
+    With load_definitions among them it has no other users than those, and no vhost. tls: it serves
+    TLS at another port as well.
     """
 
     name = "rabbitmq"
     user = "guest"
     password = "guest"
 
-    def __init__(self, directory=None, port=None, conf=""):
+    def __init__(self, directory=None, port=None, conf="", tls=TLS, plugins=()):
         super().__init__(directory, port)
         self.conf = conf
+        self.plugins = plugins
+        self.tls = Tls(self.directory / "tls") if tls else None
         self.dist_port, self.epmd_port = free_ports(2)
         self.epmd = None
         self.ctl_path = self.directory / "rabbitmqctl"
@@ -532,6 +554,7 @@ class Rabbit(Server):
             **super().state(),
             "dist_port": self.dist_port,
             "epmd_port": self.epmd_port,
+            "tls_port": self.tls and self.tls.port,
             "epmd_pid": self.epmd.pid,
             "epmd_started": self.epmd.started,
         }
@@ -540,6 +563,7 @@ class Rabbit(Server):
         super().adopt(state)
         self.dist_port = state["dist_port"]
         self.epmd_port = state["epmd_port"]
+        self.tls = _adopted_tls(self, state)
         self.epmd = Process(state["epmd_pid"], state["epmd_started"])
 
     def environment(self):
@@ -583,14 +607,28 @@ class Rabbit(Server):
             "RABBITMQ_CTL_ERL_ARGS": loopback,
         }
 
+    def _tls_configuration(self):
+        if not self.tls:
+            return ""
+        self.tls.prepare()
+        return (
+            f"listeners.ssl.default = {HOST}:{self.tls.port}\n"
+            f"ssl_options.cacertfile = {self.tls.ca}\n"
+            f"ssl_options.certfile = {self.tls.cert}\n"
+            f"ssl_options.keyfile = {self.tls.key}\n"
+            "ssl_options.verify = verify_peer\n"
+            "ssl_options.fail_if_no_peer_cert = false\n"
+        )
+
     def _write_configuration(self):
         (self.directory / "rabbitmq.conf").write_text(
             # A test must not fail because the disk is nearly full, or the machine small.
             "disk_free_limit.absolute = 10MB\n"
             "vm_memory_high_watermark.relative = 0.8\n"
-            "log.console = true\nlog.console.level = warning\nlog.file = false\n" + self.conf
+            "log.console = true\nlog.console.level = warning\nlog.file = false\n"
+            + self._tls_configuration() + self.conf
         )
-        (self.directory / "enabled_plugins").write_text("[].\n")
+        (self.directory / "enabled_plugins").write_text(f"[{','.join(self.plugins)}].\n")
 
     def _write_script(self, path, env, text):
         lines = ["#!/bin/sh"]
@@ -632,17 +670,39 @@ answer=$(echo "$1." | erl_call -sname "$RABBITMQ_NODENAME" -h "test-$$" -e)
         return self._ask(b"AMQP\x00\x00\x09\x01", b"\x01\x00\x00")
 
 
+def _adopted_tls(server, state):
+    port = state.get("tls_port")
+    return Tls(server.directory / "tls", port) if port else None
+
+
 # --- Redis ---------------------------------------------------------------------------------------
 
 
 class Redis(Server):
-    """A Redis with an append-only file and no snapshots. options: more command line options."""
+    """A Redis with an append-only file and no snapshots. options: more command line options. tls:
+    it serves TLS at another port as well."""
 
     name = "redis"
 
-    def __init__(self, directory=None, port=None, options=()):
+    def __init__(self, directory=None, port=None, options=(), tls=TLS):
         super().__init__(directory, port)
         self.options = list(options)
+        self.tls = Tls(self.directory / "tls") if tls else None
+
+    def state(self):
+        return {**super().state(), "tls_port": self.tls and self.tls.port}
+
+    def adopt(self, state):
+        super().adopt(state)
+        self.tls = _adopted_tls(self, state)
+
+    def _tls_options(self):
+        if not self.tls:
+            return []
+        self.tls.prepare()
+        return ["--tls-port", self.tls.port, "--tls-ca-cert-file", self.tls.ca,
+                "--tls-cert-file", self.tls.cert, "--tls-key-file", self.tls.key,
+                "--tls-auth-clients", "optional"]
 
     def environment(self):
         return {"DROVER_TEST_REDIS_HOST": HOST, "DROVER_TEST_REDIS_PORT": str(self.port)}
@@ -652,7 +712,8 @@ class Redis(Server):
         # Redis writes its process title over its environment, by which `dev` finds servers that
         # were left behind.
         command += ["--set-proc-title", "no"]
-        command += ["--appendonly", "yes", "--save", "", "--daemonize", "no", *self.options]
+        command += ["--appendonly", "yes", "--save", "", "--daemonize", "no"]
+        command += [*self._tls_options(), *self.options]
         return Process.spawn(command, self.log, self._spawn_environment())
 
     def _spawn_environment(self):

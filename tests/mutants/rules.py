@@ -4530,12 +4530,24 @@ RULES = {
             "    bool begins = false;\n",
             f"{BUS_BROKER} test_silent_broker",
         ),
-        "the pulse queue is declared before its exchange": (
+        "a process is up before its pulses can come back": (
             "common/io/bus/consumer.c",
-            "AMQP_BASIC_QOS_OK_METHOD,\n                      on_prefetch_set, \"prefetch\");\n",
-            "AMQP_BASIC_QOS_OK_METHOD,\n                      NULL, \"prefetch\");\n"
-            "    if (!r && link->config->pulse)\n        r = declare_pulse(c);\n",
+            "    if (c->pulse_asked && link_side_is_free(link))\n        return declare_pulse(c);\n"
+            "    return c->stop",
+            "    return c->stop",
             f"{BUS_PULSE} test_pulse",
+        ),
+        "a peer that reads nothing is waited for": (
+            "common/io/bus/link.c",
+            "    return link->full * link_tick_ms(link) > 2 * link->heartbeat_ms;\n",
+            "    return false;\n",
+            f"{BUS_BROKER} test_broker_reads_nothing",
+        ),
+        "an inspection has the numbers of another queue": (
+            "common/io/bus/publisher.c",
+            "    if (i->asked) { /* else another question has replaced it */\n",
+            "    if (true) {\n",
+            f"{BUS_QUEUES} test_inspections_that_overlap",
         ),
         "a message that is too large is read whole": (
             "common/io/bus/message.c",
@@ -4595,6 +4607,124 @@ RULES = {
             "resp_is_error(reply, \"OOM\") ? STORE_OOM : STORE_ERROR;",
             "STORE_ERROR;",
             f"{STORE} test_out_of_memory",
+        ),
+    },
+    "A primary that was demoted is left, and is another run once it is primary again": {
+        "a primary that was a replica meanwhile has the run that it had": (
+            "common/io/store/store_check.c",
+            "    return before[strspn(before, \"0\")] ? store_check_info(text, "
+            "\"master_replid\", out, size) : out;\n",
+            "    (void)before;\n    return out;\n",
+            "tests/integration/store/test_durability.py Failover.test_primary_again",
+        ),
+        "an idle connection to a demoted primary is kept": (
+            "common/io/store/store.c",
+            "    if (s->state == UP)\n        ask_info(s, \"replication\", on_replication);\n",
+            "    if (false)\n        ask_info(s, \"replication\", on_replication);\n",
+            "tests/integration/store/test_durability.py Failover.test_primary_again",
+        ),
+        "a cluster of Valkey is used": (
+            "common/io/store/store_check.c",
+            "    mode = mode[0] ? mode : valkey_mode;\n",
+            "    mode = mode[0] ? mode : \"\";\n    (void)valkey_mode;\n",
+            f"{STORE_CHECK} test_servers",
+        ),
+    },
+    "Connections are encrypted, or stay on the machine, and the server proves who it is": {
+        "a certificate for another name is accepted": (
+            "common/io/tls.c",
+            "    return X509_VERIFY_PARAM_set1_host(param, name, 0) == 1 &&",
+            "    return true &&",
+            "tests/unit/test_tls test_refused_certificates",
+        ),
+        "a certificate for another address is accepted": (
+            "common/io/tls.c",
+            "    if (X509_VERIFY_PARAM_set1_ip_asc(param, name) == 1)\n        return 0;\n",
+            "    if (strspn(name, \"0123456789.:\") == strlen(name))\n        return 0;\n",
+            "tests/unit/test_tls test_refused_certificates",
+        ),
+        "the chain of a server is not verified": (
+            "common/io/tls.c",
+            "    SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER, NULL);\n",
+            "    SSL_CTX_set_verify(ssl, SSL_VERIFY_NONE, NULL);\n",
+            "tests/unit/test_tls test_refused_certificates",
+        ),
+        "TLS 1.1 is good enough": (
+            "common/io/tls.c",
+            "    SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION);\n",
+            "    SSL_CTX_set_min_proto_version(ssl, TLS1_VERSION);\n"
+            "    SSL_CTX_set_security_level(ssl, 0);\n",
+            "tests/unit/test_tls test_old_version",
+        ),
+        "a key that everybody can read is used": (
+            "common/io/tls.c",
+            "    if (status.st_mode & S_IRWXO)\n",
+            "    if (false)\n",
+            "tests/unit/test_tls test_files",
+        ),
+        "new certificates wait for a restart": (
+            "common/io/tls.c",
+            "    *to = *from;\n    *from = before;\n",
+            "    (void)before;\n",
+            "tests/unit/test_tls test_rotation",
+        ),
+        "SIGHUP does not read the certificates": (
+            "common/io/daemon/daemon.c",
+            "    config_take_tls(d->config, config);\n",
+            "",
+            "tests/integration/security/test_tls.py Tls.test_rotation",
+        ),
+        "clear text goes to wherever a name leads": (
+            "common/io/stream.c",
+            "    return s->target.tls || s->target.insecure || hosts_is_loopback(address);\n",
+            "    (void)address;\n    return true;\n",
+            f"{BUS_BROKER} test_clear_text",
+        ),
+        "a number of another machine passes the check of the settings": (
+            "common/io/config/config.c",
+            "        if (!hosts_is_remote_number(hosts.list[i].name))\n",
+            "        if (true)\n",
+            "tests/unit/test_config test_tls",
+        ),
+    },
+    "Of several hosts each is tried before the pause, beginning with the process' own": {
+        "a host that cannot be reached costs a pause": (
+            "common/io/bus/link.c",
+            "    if (link->up_since || link->tried >= link->hosts->n) {\n",
+            "    if (true) {\n",
+            f"{BUS_BROKER} test_several_hosts",
+        ),
+        "all processes begin with the first host": (
+            "common/io/hosts.c",
+            "    return hosts->n ? hosts_hash(process) % hosts->n : 0;\n",
+            "    return 0;\n",
+            "tests/unit/test_hosts test_spread",
+        ),
+        "an address that refuses ends the attempt at its host": (
+            "common/io/stream.c",
+            "    int r = s->tried < s->n_addresses ? try_next(s) : s->error;\n",
+            "    int r = s->error;\n",
+            f"{BUS_BROKER} test_several_hosts",
+        ),
+    },
+    "Headers of a message are read whatever a sender has put there": {
+        "an unknown type of a header costs the properties behind the table": (
+            "common/io/bus/frame.c",
+            "        read_headers(read_long(&r), out);\n",
+            "        read_headers(r.left, out);\n",
+            "tests/unit/test_frame test_unknown_type",
+        ),
+        "a nested array is read as several headers": (
+            "common/io/bus/frame.c",
+            "    case 'A':\n    case 'F':\n        read_long(r);\n",
+            "    case 'A':\n    case 'F':\n        read_number(r, 4);\n",
+            "tests/unit/test_frame test_deep_header",
+        ),
+        "a frame longer than agreed is waited for": (
+            "common/io/bus/frame.c",
+            "    if (len > max - FRAME_OVERHEAD)\n        return -EBADMSG;\n",
+            "",
+            "tests/unit/test_frame test_no_frames",
         ),
     },
     "The store has the newest library, also after it lost it, and keeps its partitions": {

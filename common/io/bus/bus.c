@@ -29,6 +29,7 @@
 
 struct bus {
     struct bus_config config;
+    struct hosts hosts;
     struct bus_callbacks callbacks;
     void *ctx;
     struct publisher publisher;
@@ -73,6 +74,7 @@ struct bus {
 static void config_deinit(struct bus_config *config)
 {
     free((void *)config->host);
+    free((void *)config->spread);
     free((void *)config->vhost);
     free((void *)config->user);
     free((void *)config->password);
@@ -89,11 +91,12 @@ static int config_copy(struct bus_config *to, const struct bus_config *from)
 {
     *to = *from;
     to->host = strdup(from->host);
+    to->spread = strdup(from->spread ? from->spread : "");
     to->vhost = strdup(from->vhost);
     to->user = strdup(from->user);
     to->password = strdup(from->password);
     to->name = strdup(from->name);
-    if (!to->host || !to->vhost || !to->user || !to->password || !to->name)
+    if (!to->host || !to->spread || !to->vhost || !to->user || !to->password || !to->name)
         return -ENOMEM;
     to->heartbeat_s = config_default(from->heartbeat_s, 10);
     to->connect_timeout_ms = config_default(from->connect_timeout_ms, 5000);
@@ -103,6 +106,14 @@ static int config_copy(struct bus_config *to, const struct bus_config *from)
     to->max_unconfirmed = config_default(from->max_unconfirmed, 1024);
     to->pulse_again_ms = config_default(from->pulse_again_ms, PULSE_AGAIN_MS);
     return 0;
+}
+
+/* Return: 0, -ENOMEM or -EINVAL. */
+static int find_hosts(struct bus *bus)
+{
+    int r = hosts_parse(&bus->hosts, bus->config.host, bus->config.port);
+
+    return r > 0 ? -EINVAL : r;
 }
 
 static bool consumes(const struct bus *bus)
@@ -260,7 +271,8 @@ int bus_publish(struct bus *bus, const struct bus_message *m, uint64_t id)
     int r;
 
     assert(m->exchange && m->key);
-    if (m->transient && id == 0 && (!bus->stats.up || bus->stats.blocked))
+    if (m->transient && id == 0 &&
+        (!bus->stats.up || bus->stats.blocked || link_is_full(&bus->publisher.link)))
         return 0;
     act = failpoint_message(m, "before");
     if (act == FAILPOINT_DOUBLE && (r = publish(bus, m, 0)) < 0)
@@ -548,7 +560,7 @@ static void catch_up(void *ctx)
     while (bus->changed && bus->state < BUS_ENDED) {
         bus->changed = false;
         report_all(bus);
-        bus->changed |= !list_empty(&bus->publisher.link.settled);
+        bus->changed |= !list_empty(&bus->publisher.link.settled) || !list_empty(&bus->settled);
     }
     bus->catching_up = false;
 }
@@ -603,11 +615,12 @@ static int init_handles(struct bus *bus, uv_loop_t *loop)
 static void start(struct bus *bus)
 {
     const uint64_t again_ms = (uint64_t)bus->config.pulse_again_ms;
+    const size_t begins = hosts_begin(&bus->hosts, bus->config.spread);
 
     consumer_init(&bus->consumer);
-    link_start(&bus->publisher.link);
+    link_start(&bus->publisher.link, &bus->hosts, begins);
     if (consumes(bus))
-        link_start(&bus->consumer.link);
+        link_start(&bus->consumer.link, &bus->hosts, begins);
     if (bus->config.pulse && consumes(bus))
         uv_timer_start(&bus->pulse_timer, on_pulse_again, again_ms, again_ms);
 }
@@ -629,6 +642,8 @@ int bus_new(struct bus **out, uv_loop_t *loop, const struct bus_config *config,
     r = init_handles(bus, loop);
     if (!r)
         r = config_copy(&bus->config, config);
+    if (!r)
+        r = find_hosts(bus);
     if (r) {
         close_handles(bus); /* frees it, in the loop's own time */
         return r;
@@ -652,13 +667,24 @@ struct bus *bus_free(struct bus *bus)
     free(bus->acks.handles);
     free(bus->requeues.handles);
     config_deinit(&bus->config);
+    hosts_deinit(&bus->hosts);
     free(bus);
     return NULL;
+}
+
+static int64_t tls_expiry(const struct bus *bus)
+{
+    int64_t publisher = link_tls_expiry(&bus->publisher.link);
+    int64_t consumer = link_tls_expiry(&bus->consumer.link);
+    int64_t own = bus->config.tls ? tls_context_expiry(bus->config.tls) : 0;
+
+    return tls_first_expiry(own, tls_first_expiry(publisher, consumer));
 }
 
 void bus_stats(const struct bus *bus, struct bus_stats *out)
 {
     *out = bus->stats;
+    out->tls_expiry = tls_expiry(bus);
     if (!list_empty(&bus->open)) {
         const struct outgoing *oldest = list_entry(bus->open.next, struct outgoing, open);
 

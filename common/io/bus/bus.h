@@ -35,6 +35,7 @@
 #include <uv.h>
 
 #include "base/str.h"
+#include "io/tls.h"
 #include "model/effect.h"
 
 struct bus;
@@ -47,8 +48,13 @@ struct bus_queue {
 };
 
 struct bus_config {
-    const char *host;
-    int port;
+    const char *host;        /* for hosts_parse() */
+    int port;                /* of the hosts that name none */
+    const char *spread;      /* the name of the process: decides with which host it begins */
+    bool insecure;           /* clear text may leave this machine */
+    bool external;           /* log in by the certificate of @tls, without user and password */
+    struct tls_context *tls; /* NULL: in clear text; kept, not copied */
+    const char *tls_name;    /* for which the broker must have a certificate; NULL: host; kept */
     const char *vhost;
     const char *user;
     const char *password;
@@ -105,6 +111,8 @@ struct bus_stats {
     uint64_t acked;
     uint64_t waiting;           /* in the bus, outcome not known */
     int64_t oldest_unconfirmed; /* age in ms, 0 for none */
+    int64_t tls_expiry;         /* when the first certificate of the connections expires, ours or
+                                   the broker's, in seconds since 1970; 0 for none */
 };
 
 /**

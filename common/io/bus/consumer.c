@@ -215,16 +215,31 @@ static const char *pulse_queue(const struct consumer *c, char *out, size_t size)
     return out;
 }
 
+static int start_consuming(struct consumer *c)
+{
+    const struct bus_config *config = c->link.config;
+    int r = 0;
+
+    for (int i = 0; i < config->n_queues && !r; i++)
+        r = consume(c, config->queues[i].name, config->queues[i].name, false);
+    c->stopped = false;
+    return r;
+}
+
+/* The queues are consumed after that: work whose pulses cannot come back may be done twice. */
 static int on_pulse_declared(struct link *link, bool refused)
 {
     struct consumer *c = consumer_of(link);
     char queue[PULSE_QUEUE_LEN];
+    int r = 0;
 
     c->pulse = !refused;
-    if (!refused)
-        return consume(c, pulse_queue(c, queue, sizeof(queue)), PULSE_TAG, true);
-    link_report_refused(link);
-    return 0;
+    c->pulse_asked = false;
+    if (refused)
+        link_report_refused(link);
+    else
+        r = consume(c, pulse_queue(c, queue, sizeof(queue)), PULSE_TAG, true);
+    return r || c->stop || !c->stopped ? r : start_consuming(c);
 }
 
 /* Over the side channel, because a refusal closes the channel. */
@@ -243,21 +258,15 @@ void consumer_ask_for_pulse(struct consumer *c)
     c->pulse_asked = !c->pulse;
 }
 
-static int start_consuming(struct consumer *c)
-{
-    const struct bus_config *config = c->link.config;
-    int r = 0;
-
-    for (int i = 0; i < config->n_queues && !r; i++)
-        r = consume(c, config->queues[i].name, config->queues[i].name, false);
-    c->stopped = false;
-    return r;
-}
-
 /* Not before: the calls that declare the exchange of pulses go over another channel. */
 static int on_prefetch_set(struct link *link, const void *arguments)
 {
-    return link->config->pulse ? declare_pulse(consumer_of(link)) : 0;
+    struct consumer *c = consumer_of(link);
+
+    c->pulse_asked = link->config->pulse;
+    if (c->pulse_asked && link_side_is_free(link))
+        return declare_pulse(c);
+    return c->stop ? 0 : start_consuming(c);
 }
 
 static int consumer_setup(struct link *link)
@@ -270,10 +279,9 @@ static int consumer_setup(struct link *link)
     c->low = c->high = 0;
     c->stopped = true;
     c->pulse = c->pulse_asked = false;
-    if (!r)
-        r = link_call(link, LINK_CHANNEL, AMQP_BASIC_QOS_METHOD, &qos, AMQP_BASIC_QOS_OK_METHOD,
-                      on_prefetch_set, "prefetch");
-    return r || c->stop ? r : start_consuming(c);
+    return r ? r
+             : link_call(link, LINK_CHANNEL, AMQP_BASIC_QOS_METHOD, &qos, AMQP_BASIC_QOS_OK_METHOD,
+                         on_prefetch_set, "prefetch");
 }
 
 /* Sends basic.cancel with no-wait: the broker does not answer it. */
@@ -309,7 +317,7 @@ static int consumer_send(struct link *link)
         r = start_consuming(c);
     if (!r && c->acks_lost)
         r = link_fail(link, LINK_E_LOST, "out of memory for acks");
-    if (!r && c->pulse_asked && link_side_is_free(link))
+    if (!r && c->pulse_asked && !c->pulse && link_side_is_free(link))
         r = declare_pulse(c);
     return r;
 }

@@ -10,11 +10,11 @@
 
 #include "io/bus/headers.h"
 
-#define FRAME_HEAD 7    /* type, channel, length of the payload ... */
-#define FRAME_FOOT 1    /* ... which ends with AMQP_FRAME_END */
-#define METHOD_ID 4     /* class and method */
-#define CONTENT_HEAD 12 /* class, weight, size of the body */
-#define METHOD_MAX 4096 /* bytes of a method that is sent: a few texts and a small table */
+#define FRAME_HEAD 7     /* type, channel, length of the payload ... */
+#define FRAME_FOOT 1     /* ... which ends with AMQP_FRAME_END */
+#define METHOD_ID 4      /* class and method */
+#define CONTENT_HEAD 12  /* class, weight, size of the body */
+#define METHOD_MAX 16384 /* bytes of a method that is sent: that of the login has a password */
 
 _Static_assert(FRAME_OVERHEAD == FRAME_HEAD + FRAME_FOOT, "all of a frame but its payload");
 
@@ -158,19 +158,26 @@ static void read_value(struct reader *r, struct bytes *text, int64_t *number)
     }
 }
 
+/* Of several headers of one name the first one counts. */
+static void set_text(struct bytes *to, struct bytes text)
+{
+    if (to->len == 0)
+        *to = text;
+}
+
 static void take_header(struct content *out, struct bytes name, struct bytes text, int64_t number)
 {
     if (bytes_is(name, BUS_TRACE_HEADER))
-        out->traceparent = text;
+        set_text(&out->traceparent, text);
     else if (bytes_is(name, BUS_JOB_HEADER))
-        out->job = text;
+        set_text(&out->job, text);
     else if (bytes_is(name, BUS_STEP_HEADER))
-        out->step = text;
+        set_text(&out->step, text);
     else if (bytes_is(name, BUS_DEATH_HEADER))
-        out->died_of = text;
+        set_text(&out->died_of, text);
     else if (bytes_is(name, BUS_RESENT_HEADER))
         out->resent = true;
-    else if (bytes_is(name, BUS_SERIAL_HEADER))
+    else if (bytes_is(name, BUS_SERIAL_HEADER) && out->serial == 0)
         out->serial = number;
 }
 

@@ -18,6 +18,7 @@
 #include "io/bus/rabbitmq.h"
 
 #define FRAME_MAX 131072 /* bytes, the broker's default; the bus asks for no more */
+#define FRAME_MIN 4096   /* bytes that each side must take (frame-min-size) */
 #define FRAME_OVERHEAD 8 /* bytes of a frame besides its payload */
 
 /* A frame; it points into the bytes from which it was cut. */

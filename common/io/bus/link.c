@@ -48,18 +48,20 @@ static void on_room(void *ctx)
 {
     struct link *link = ctx;
 
+    link->full = 0;
     link->changed(link->owner);
 }
 
-static void on_stream_lost(void *ctx, const char *why)
+static void on_stream_lost(void *ctx, const char *why, bool refused)
 {
     struct link *link = ctx;
     const char *what = link->state == LINK_CONNECTING ? ""
                        : link->state < LINK_SETUP     ? "login: "
                                                       : "connection lost: ";
+    enum link_error error = refused ? LINK_E_REFUSED : LINK_E_LOST;
 
-    lose(link, link->state == LINK_CLOSING ? LINK_E_DONE
-                                           : link_fail(link, LINK_E_LOST, "%s%s", what, why));
+    lose(link,
+         link->state == LINK_CLOSING ? LINK_E_DONE : link_fail(link, error, "%s%s", what, why));
 }
 
 static void check_ended(struct link *link)
@@ -86,14 +88,26 @@ static const struct stream_callbacks stream_callbacks = {
     .on_gone = on_gone,
 };
 
+/* Each attempt at a host begins with another one of its addresses. */
+static struct stream_target next_target(struct link *link)
+{
+    const size_t n = link->hosts->n;
+
+    link->host = &link->hosts->list[(link->begins + link->tried++) % n];
+    return (struct stream_target){
+        .host = link->host->name,
+        .port = link->host->port,
+        .first = link->attempts++ / (unsigned)n,
+        .tls = link->config->tls,
+        .tls_name = link->config->tls_name,
+        .insecure = link->config->insecure,
+        .settings = "rabbitmq",
+    };
+}
+
 static void connect_now(struct link *link)
 {
-    const struct bus_config *config = link->config;
-    const struct stream_target target = {
-        .host = config->host,
-        .port = config->port,
-        .first = link->attempts++,
-    };
+    const struct stream_target target = next_target(link);
     int r;
 
     link->state = LINK_CONNECTING;
@@ -103,13 +117,13 @@ static void connect_now(struct link *link)
     link->closed_over = false;
     link->up_since = 0;
     link->said = (int64_t)uv_now(link->loop);
-    link->quiet = 0;
+    link->quiet = link->full = 0;
     link_await(link);
     r = stream_open(&link->stream, link->loop, &target, &stream_callbacks, link);
     link->streams += r == 0;
     if (r)
-        lose(link, link_fail(link, LINK_E_LOST, "connecting to %s port %d: %s", config->host,
-                             config->port, uv_strerror(r)));
+        lose(link, link_fail(link, LINK_E_LOST, "connecting to %s port %d: %s", target.host,
+                             target.port, uv_strerror(r)));
 }
 
 /* Drops the connection, if there is one, and all that belongs to it. */
@@ -138,9 +152,10 @@ static void finish(struct link *link)
     check_ended(link);
 }
 
-/* The pause before the next attempt: from half of it to all, so that a fleet does not come back in
- * step. A connection that lasted was a good one: the next pause is short again. */
-static void back_off(struct link *link)
+/* Return: the pause after all hosts were tried, in ms: from half of what is due to all of it, so
+ * that a fleet does not come back in step. A connection that lasted was a good one: the next pause
+ * is short again. */
+static int64_t next_pause(struct link *link)
 {
     const int64_t most = link->config->reconnect_max_ms;
     int64_t pause;
@@ -151,9 +166,53 @@ static void back_off(struct link *link)
     link->attempt++;
     if (pause > most)
         pause = most;
-    pause -= (int64_t)rng_below(&link->rng, (uint64_t)pause / 2 + 1);
+    return pause - (int64_t)rng_below(&link->rng, (uint64_t)pause / 2 + 1);
+}
+
+/* A refusal by one host is reported after all were tried: another one may be good. */
+static void end_round(struct link *link)
+{
+    link->tried = 0;
+    link->refusals += link->refused;
+    link->refused = false;
+}
+
+static void back_off(struct link *link)
+{
+    int64_t pause = 0;
+
+    if (link->up_since || link->tried >= link->hosts->n) {
+        bool lasted;
+
+        pause = next_pause(link);
+        lasted = link->attempt == 1;
+        link->begins += link->up_since && !lasted; /* a host that only lets log in is left */
+        end_round(link);
+    }
     link->state = LINK_WAITING;
     uv_timer_start(&link->timer, link->on_timer, (uint64_t)pause, 0);
+}
+
+/* Where there are several hosts a text says which one it is about. */
+static void name_host(struct link *link)
+{
+    char why[LINK_WHY_LEN];
+
+    if (link->hosts->n < 2 || link->state == LINK_CONNECTING)
+        return;
+    memcpy(why, link->why, sizeof(why));
+    link_fail(link, LINK_E_LOST, "%s port %d: %.*s", link->host->name, link->host->port,
+              LINK_WHY_LEN / 2, why);
+}
+
+/* An attempt that fails as the one before at the same host is no news. */
+static bool is_news(struct link *link)
+{
+    uint32_t hash = hosts_hash(link->why), *known = &link->known[link->host - link->hosts->list];
+    bool news = link->up_since || *known != hash;
+
+    *known = link->up_since ? 0 : hash;
+    return news;
 }
 
 static void lose(struct link *link, int error)
@@ -162,10 +221,10 @@ static void lose(struct link *link, int error)
         finish(link);
         return;
     }
-    /* An attempt that fails as the one before is no news. */
-    if (link->up_since || strcmp(link->why, link->reported) != 0)
+    name_host(link);
+    if (is_news(link))
         log_warn("bus_disconnected", LOG_S("link", link->role->name), LOG_S("why", link->why));
-    link->refusals += error == LINK_E_REFUSED;
+    link->refused |= error == LINK_E_REFUSED;
     memcpy(link->reported, link->why, sizeof(link->why));
     drop_connection(link);
     back_off(link);
@@ -178,8 +237,8 @@ static void give_up(struct link *link)
     const char *what = link_awaited(link);
 
     if (link->state == LINK_CONNECTING)
-        link_fail(link, LINK_E_LOST, "connecting to %s port %d: connection timed out",
-                  link->config->host, link->config->port);
+        link_fail(link, LINK_E_LOST, "connecting to %s port %d: %s", link->host->name,
+                  link->host->port, stream_missing(link->stream));
     else
         link_fail(link, LINK_E_LOST, "%s: no answer", what ? what : "login");
     lose(link, LINK_E_LOST);
@@ -204,6 +263,17 @@ static bool is_silent(struct link *link)
     return ++link->quiet * link_tick_ms(link) > 2 * link->heartbeat_ms;
 }
 
+/* A broker that sends, and reads nothing, would be waited for until confirms are missing. Under an
+ * alarm it reads nothing for as long as that lasts. */
+static bool is_stuck(struct link *link)
+{
+    if (!link_is_full(link) || link->blocked)
+        link->full = 0;
+    else
+        link->full++;
+    return link->full * link_tick_ms(link) > 2 * link->heartbeat_ms;
+}
+
 static void on_tick(uv_timer_t *tick)
 {
     struct link *link = container_of(tick, struct link, tick);
@@ -211,6 +281,10 @@ static void on_tick(uv_timer_t *tick)
 
     if (is_silent(link)) {
         lose(link, link_fail(link, LINK_E_LOST, "connection lost: no heartbeat of the broker"));
+        return;
+    }
+    if (is_stuck(link)) {
+        lose(link, link_fail(link, LINK_E_LOST, "connection lost: the broker reads nothing"));
         return;
     }
     if (now - link->said >= link->heartbeat_ms / 2 && !link_is_full(link) &&
@@ -274,8 +348,10 @@ int link_init(struct link *link, uv_loop_t *loop, const struct bus_config *confi
     return rng_seed_system(&link->rng);
 }
 
-void link_start(struct link *link)
+void link_start(struct link *link, const struct hosts *hosts, size_t begins)
 {
+    link->hosts = hosts;
+    link->begins = begins;
     connect_now(link);
 }
 
@@ -290,6 +366,11 @@ void link_abandon(struct link *link)
     link->closing = true;
     if (link->state < LINK_ENDING)
         finish(link);
+}
+
+int64_t link_tls_expiry(const struct link *link)
+{
+    return link->stream ? stream_peer_expiry(link->stream) : 0;
 }
 
 void link_deinit(struct link *link)

@@ -23,6 +23,7 @@
 #include "io/bus/frame.h"
 #include "io/bus/headers.h"
 #include "io/bus/message.h"
+#include "io/hosts.h"
 #include "io/stream.h"
 
 #define LINK_CHANNEL 1      /* everything goes over this one ... */
@@ -73,6 +74,12 @@ struct link {
     uv_timer_cb on_timer;
     uv_timer_cb on_tick;
 
+    const struct hosts *hosts;
+    size_t begins;             /* with this one of them, after each pause ... */
+    size_t tried;              /* ... and since then it has tried so many */
+    bool refused;              /* one of these has refused it, which is not reported yet */
+    uint32_t known[HOSTS_MAX]; /* a hash of why each could not be connected to, as logged last */
+    const struct host *host;   /* the present one */
     enum link_state state;
     bool closing; /* to end once nothing is left to do */
     struct stream *stream;
@@ -91,6 +98,7 @@ struct link {
     int64_t heartbeat_ms; /* as agreed with the broker */
     int64_t said;         /* ms of the loop: of the last byte to the broker */
     unsigned quiet;       /* ticks since the last byte from the broker */
+    unsigned full;        /* ticks since the broker has read anything of what waits */
 
     bool blocked;           /* by an alarm at the broker */
     uint16_t close_method;  /* of class basic: over which the broker closed the channel; or 0 */
@@ -111,8 +119,9 @@ struct link {
 int link_init(struct link *link, uv_loop_t *loop, const struct bus_config *config,
               const struct link_role *role, void (*changed)(void *owner), void *owner);
 
-/* Begins to connect. */
-void link_start(struct link *link);
+/* Begins to connect to one of @hosts, which are kept; where one cannot be reached the next one is
+ * tried, and after all of them comes the pause. @begins: with which one to begin. */
+void link_start(struct link *link, const struct hosts *hosts, size_t begins);
 
 /* Sends what can be sent, and ends the link if that is wanted and nothing is left to do. */
 void link_pass(struct link *link);
@@ -121,6 +130,9 @@ void link_pass(struct link *link);
  * LINK_ENDED. */
 void link_end(struct link *link);
 void link_abandon(struct link *link);
+
+/* When the first certificate of the broker expires, in seconds since 1970; 0: not known. */
+int64_t link_tls_expiry(const struct link *link);
 
 /* Frees what an ended link holds; its two timers are the owner's to close. */
 void link_deinit(struct link *link);

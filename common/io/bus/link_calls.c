@@ -14,6 +14,7 @@
 
 #define TOGETHER (32 << 10)  /* bytes that leave without waiting for more */
 #define OUT_KEPT (512 << 10) /* of memory, from one time to the next */
+#define ONE_OF_SEVERAL_MS 2000
 
 /* A method that waits for its answer. */
 struct call {
@@ -152,10 +153,21 @@ static bool awaits_answer(const struct link *link)
     return begins || link->state == LINK_CLOSING || (calls && !link->blocked);
 }
 
+/* Where there are other hosts, one that does not answer is left sooner, once. */
+static int64_t patience_ms(const struct link *link)
+{
+    const int64_t usual = link->config->connect_timeout_ms;
+
+    return link->state <= LINK_GREETING && link->hosts->n > 1 && link->attempt == 0 &&
+                   usual > ONE_OF_SEVERAL_MS
+               ? ONE_OF_SEVERAL_MS
+               : usual;
+}
+
 void link_await(struct link *link)
 {
     if (awaits_answer(link))
-        uv_timer_start(&link->timer, link->on_timer, (uint64_t)link->config->connect_timeout_ms, 0);
+        uv_timer_start(&link->timer, link->on_timer, (uint64_t)patience_ms(link), 0);
     else
         uv_timer_stop(&link->timer);
 }

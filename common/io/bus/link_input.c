@@ -43,8 +43,9 @@ static int on_start(struct link *link, const struct frame *frame)
     link_await(link);
     r = login_start_ok(&link->out, link->config, link->role->name, &start);
     if (r == -ENOTSUP)
-        return link_fail(link, LINK_E_REFUSED, "login: the broker does not offer PLAIN, but %.*s",
-                         (int)start.mechanisms.len, (const char *)start.mechanisms.data);
+        return link_fail(link, LINK_E_REFUSED, "login: the broker does not offer %s, but %.*s",
+                         login_mechanism(link->config), (int)start.mechanisms.len,
+                         (const char *)start.mechanisms.data);
     return link_check_put(link, r);
 }
 
@@ -58,7 +59,12 @@ int64_t link_tick_ms(const struct link *link)
 static int on_tune(struct link *link, const amqp_connection_tune_t *tune)
 {
     struct login_limits agreed;
-    int r = login_open(&link->out, link->config, tune, &agreed);
+    int r;
+
+    if (tune->frame_max != 0 && tune->frame_max < FRAME_MIN)
+        return link_fail(link, LINK_E_LOST, "login: broker wants frames of at most %u bytes",
+                         tune->frame_max);
+    r = login_open(&link->out, link->config, tune, &agreed);
 
     link->frame_max = agreed.frame_max;
     link->heartbeat_ms = (int64_t)agreed.heartbeat_s * 1000;

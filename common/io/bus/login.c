@@ -20,6 +20,16 @@ void login_greet(struct buf *out)
     buf_append(out, greeting, sizeof(greeting));
 }
 
+const char *login_mechanism(const struct bus_config *config)
+{
+    return config->external ? "EXTERNAL" : "PLAIN";
+}
+
+const char *login_user(const struct bus_config *config)
+{
+    return config->external && config->tls ? tls_context_name(config->tls) : config->user;
+}
+
 /* The response of PLAIN (RFC 4616): NUL, user, NUL, password. */
 static void put_plain(struct buf *out, const struct bus_config *config)
 {
@@ -29,6 +39,7 @@ static void put_plain(struct buf *out, const struct bus_config *config)
     buf_puts(out, config->password);
 }
 
+/* The response of EXTERNAL is empty: the broker takes the user from the certificate. */
 int login_start_ok(struct buf *out, const struct bus_config *config, const char *role,
                    const struct frame_start *start)
 {
@@ -46,16 +57,17 @@ int login_start_ok(struct buf *out, const struct bus_config *config, const char 
     };
     amqp_connection_start_ok_t ok = {
         .client_properties = {array_size(entries), entries},
-        .mechanism = amqp_cstring_bytes("PLAIN"),
+        .mechanism = amqp_cstring_bytes(login_mechanism(config)),
         .locale = amqp_cstring_bytes("en_US"),
     };
 
     buf_append(&offered, start->mechanisms.data, start->mechanisms.len);
-    if (!words_have(buf_str(&offered), "PLAIN"))
+    if (!words_have(buf_str(&offered), login_mechanism(config)))
         return -ENOTSUP;
     buf_printf(&name, "%s %s", config->name, role);
     entries[2] = table_text("connection_name", buf_str(&name));
-    put_plain(&plain, config);
+    if (!config->external)
+        put_plain(&plain, config);
     if (name.failed || plain.failed)
         return -ENOMEM;
     ok.response = (amqp_bytes_t){plain.len, plain.data};

@@ -15,7 +15,7 @@
  * The broker may end the connection over a message, and would again each time that it is sent: some
  * versions do so over an address of direct reply-to that no node knows. What was on the wire when
  * that has happened is sent one at a time. A message over which the connection has ended twice, the
- * second time with it alone on the wire, is refused: see bus_direct.c. Any other message has two
+ * second time with it alone on the wire, is refused: see direct.c. Any other message has two
  * tries more: brokers end connections for reasons of their own.
  *
  * An alarm at the broker is announced only to a connection that publishes, and from then on the
@@ -32,6 +32,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "io/bus/login.h"
 #include "io/bus/table.h"
 #include "io/bus/topology.h"
 #include "model/reply_to.h"
@@ -169,15 +170,16 @@ static bool knows_actor(const struct publisher *p, const char *name)
 }
 
 /* Notes that an actor was seen to; without memory it is seen to again. */
-static void note_actor(struct publisher *p, const char *name)
+static int note_actor(struct publisher *p, const char *name)
 {
     size_t size = strlen(name) + 1;
     struct actor *actor = malloc(sizeof(*actor) + size);
 
     if (!actor)
-        return;
+        return link_fail(&p->link, LINK_E_LOST, "out of memory for an actor");
     memcpy(actor->name, name, size);
     list_append(&p->actors, &actor->node);
+    return 0;
 }
 
 /* A refusal (the queue is there with other arguments) is reported, and messages to the actor are
@@ -193,9 +195,10 @@ static int on_actor_declared(struct link *link, bool refused)
 /* Over the side channel: a refusal must not take the confirms of other messages with it. */
 static int declare_actor(struct publisher *p, const char *actor)
 {
-    int r = link_side_begin(&p->link, on_actor_declared);
+    int r = note_actor(p, actor);
 
-    note_actor(p, actor);
+    if (!r)
+        r = link_side_begin(&p->link, on_actor_declared);
     p->declaring = true;
     return r ? r : topology_declare_task(&p->link, LINK_SIDE_CHANNEL, actor);
 }
@@ -253,7 +256,8 @@ static int send_message(struct publisher *p, struct outgoing *out, int64_t now)
              m->correlation_id);
     put_text(&properties, AMQP_BASIC_REPLY_TO_FLAG, &properties.reply_to, m->reply_to);
     if (p->link.config->identify)
-        put_text(&properties, AMQP_BASIC_USER_ID_FLAG, &properties.user_id, p->link.config->user);
+        put_text(&properties, AMQP_BASIC_USER_ID_FLAG, &properties.user_id,
+                 login_user(p->link.config));
     if (m->expires) {
         snprintf(expiration, sizeof(expiration), "%lld", (long long)(m->not_after - now));
         put_text(&properties, AMQP_BASIC_EXPIRATION_FLAG, &properties.expiration, expiration);
@@ -329,8 +333,10 @@ static int on_counts(struct link *link, const void *arguments)
     struct inspection *i = &publisher_of(link)->inspection;
     const amqp_queue_declare_ok_t *ok = arguments;
 
-    i->messages = ok->message_count;
-    i->consumers = ok->consumer_count;
+    if (i->asked) { /* else another question has replaced it */
+        i->messages = ok->message_count;
+        i->consumers = ok->consumer_count;
+    }
     return 0;
 }
 

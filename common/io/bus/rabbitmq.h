@@ -2,7 +2,7 @@
 /*
  * Includes the headers of librabbitmq, which are in a folder since release 0.12
  *
- * Included by io/bus/bus_internal.h and bench.
+ * Included by the bus and bench.
  */
 #pragma once
 

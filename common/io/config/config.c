@@ -21,6 +21,8 @@
 #include "io/config/config_value.h"
 #include "io/config/url.h"
 #include "io/file.h"
+#include "io/hosts.h"
+#include "io/tls.h"
 
 #define SECRET_MAX 4096 /* bytes in a file */
 
@@ -285,10 +287,11 @@ static int take_rabbitmq_uri(struct config *c, struct problem *problem)
 {
     CLEANUP(url_deinit) struct url url = {0};
     struct problem inner = {0};
-    int ret = *c->rabbitmq.uri ? url_parse(c->rabbitmq.uri, "amqp://", &url, &inner) : 0;
+    int ret = *c->rabbitmq.uri ? url_parse(c->rabbitmq.uri, "amqp", &url, &inner) : 0;
 
     if (ret)
         return ret < 0 ? ret : uri_problem("rabbitmq.uri", &inner, problem);
+    c->rabbitmq.tls.on |= url.tls;
     take_part(&c->rabbitmq.host, &url.host);
     take_part(&c->rabbitmq.user, &url.user);
     take_part(&c->rabbitmq.password, &url.password);
@@ -304,7 +307,7 @@ static int take_redis_uri(struct config *c, struct problem *problem)
     CLEANUP(url_deinit) struct url url = {0};
     struct problem inner = {0};
     int64_t database = c->redis.database;
-    int ret = *c->redis.uri ? url_parse(c->redis.uri, "redis://", &url, &inner) : 0;
+    int ret = *c->redis.uri ? url_parse(c->redis.uri, "redis", &url, &inner) : 0;
 
     if (ret)
         return ret < 0 ? ret : uri_problem("redis.uri", &inner, problem);
@@ -313,6 +316,11 @@ static int take_redis_uri(struct config *c, struct problem *problem)
         problem_set(&inner, "path", "must be the number of a database");
         return uri_problem("redis.uri", &inner, problem);
     }
+    if (url.host && strchr(url.host, ',')) {
+        problem_set(&inner, "host", "must be one host");
+        return uri_problem("redis.uri", &inner, problem);
+    }
+    c->redis.tls.on |= url.tls;
     take_part(&c->redis.host, &url.host);
     take_part(&c->redis.user, &url.user);
     take_part(&c->redis.password, &url.password);
@@ -320,6 +328,77 @@ static int take_redis_uri(struct config *c, struct problem *problem)
     if (url.port)
         c->redis.port = url.port;
     return 0;
+}
+
+static int tls_problem(const char *group, const char *name, const char *reason,
+                       struct problem *problem)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "%s.%s", group, name);
+    problem_set(problem, path, "%s", reason);
+    return CONFIG_E_INVALID;
+}
+
+/* Checks that the settings of TLS fit together. Who gives certificates, and allows clear text, may
+ * believe that the connection is encrypted. */
+static int check_tls(const char *group, const struct config_tls *tls, struct problem *problem)
+{
+    bool certificates = *tls->ca_file || *tls->cert_file || *tls->server_name;
+
+    if (tls->on && tls->login == CONFIG_CERTIFICATE && !*tls->cert_file)
+        return tls_problem(group, "login", "certificate needs cert_file", problem);
+    if (!tls->on && tls->login == CONFIG_CERTIFICATE)
+        return tls_problem(group, "login", "certificate is for TLS only: set tls = true", problem);
+    if (!tls->on && tls->insecure && certificates)
+        return tls_problem(
+            group, "insecure",
+            "allows clear text, but certificates are given: set tls = true, or leave "
+            "them out",
+            problem);
+    return 0;
+}
+
+/* Clear text beyond this machine must be wanted. Of a name only its addresses tell where it leads:
+ * then the stream checks them when it connects. */
+static int check_clear(const char *group, const struct config_tls *tls, const char *list,
+                       struct problem *problem)
+{
+    CLEANUP(hosts_deinit) struct hosts hosts = {0};
+    char path[64], why[512];
+    int r = tls->on || tls->insecure ? 0 : hosts_parse(&hosts, list, 1);
+
+    if (r)
+        return r < 0 ? r : 0; /* the fault of the list is reported with its setting */
+    for (size_t i = 0; i < hosts.n; i++) {
+        if (!hosts_is_remote_number(hosts.list[i].name))
+            continue;
+        snprintf(path, sizeof(path), "%s.host", group);
+        hosts_clear_refused(why, sizeof(why), hosts.list[i].name, group);
+        problem_set(problem, path, "%s", why);
+        return CONFIG_E_INVALID;
+    }
+    return 0;
+}
+
+static int check_servers(struct config *c, struct problem *problem)
+{
+    int r = check_tls("rabbitmq", &c->rabbitmq.tls, problem);
+
+    if (!r)
+        r = check_clear("rabbitmq", &c->rabbitmq.tls, c->rabbitmq.host, problem);
+    if (!r)
+        r = check_tls("redis", &c->redis.tls, problem);
+    if (!r && !*c->redis.socket)
+        r = check_clear("redis", &c->redis.tls, c->redis.host, problem);
+    if (!r && *c->redis.socket && c->redis.tls.on) {
+        problem_set(problem, "redis.tls",
+                    "is of no use with redis.socket, which does not leave this machine");
+        r = CONFIG_E_INVALID;
+    }
+    if (c->rabbitmq.port == 0)
+        c->rabbitmq.port = c->rabbitmq.tls.on ? 5671 : 5672;
+    return r;
 }
 
 static int check_together(const struct config *c, struct problem *problem)
@@ -351,6 +430,8 @@ static int load(struct owner *o, const struct config_source *source, struct prob
     if (ret == 0)
         ret = take_redis_uri(&o->config, problem);
     if (ret == 0)
+        ret = check_servers(&o->config, problem);
+    if (ret == 0)
         ret = check_together(&o->config, problem);
     return ret == 0 ? default_name(&o->config) : ret;
 }
@@ -378,6 +459,8 @@ struct config *config_free(struct config *c)
 
     if (!c)
         return NULL;
+    tls_context_free(c->rabbitmq.tls.context);
+    tls_context_free(c->redis.tls.context);
     for (size_t i = 0; i < config_n_settings; i++) {
         if (config_settings[i].type == SETTING_TEXT || config_settings[i].type == SETTING_SECRET)
             free(*(char **)config_member(c, &config_settings[i]));

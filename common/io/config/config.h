@@ -27,6 +27,7 @@
 #include "base/str.h"
 
 struct config_setting_t; /* of libconfig */
+struct tls_context;      /* io/tls.h */
 
 enum {
     CONFIG_E_INVALID = 1,
@@ -56,6 +57,11 @@ enum config_step_messages {
     CONFIG_TRANSIENT,
 };
 
+enum config_login {
+    CONFIG_PASSWORD,
+    CONFIG_CERTIFICATE,
+};
+
 enum config_identity {
     CONFIG_OFF,
     CONFIG_REQUIRED,
@@ -71,14 +77,27 @@ enum config_definitions {
     CONFIG_REGISTERED,
 };
 
+/* How the connections to a server are encrypted. */
+struct config_tls {
+    bool on;
+    bool insecure; /* in clear text to anywhere */
+    const char *ca_file;
+    const char *cert_file;
+    const char *key_file;
+    const char *server_name;
+    int login;                   /* enum config_login */
+    struct tls_context *context; /* of config_bus_tls() or config_store_tls(); NULL before */
+};
+
 /* The values of all settings. Texts are never NULL, and "" if not given; the struct owns them. */
 struct config {
     const char *name; /* of this process, unique in its role; default <host>-<pid> */
     int64_t drain_timeout_ms;
     struct {
-        const char *uri; /* its parts have replaced the values below */
-        const char *host;
-        int64_t port;
+        const char *uri;  /* its parts have replaced the values below */
+        const char *host; /* for hosts_parse() */
+        int64_t port;     /* of the hosts that name none */
+        struct config_tls tls;
         const char *vhost;
         const char *user;
         const char *password;
@@ -92,6 +111,7 @@ struct config {
         const char *uri; /* its parts have replaced the values below */
         const char *host;
         int64_t port;
+        struct config_tls tls;
         const char *socket; /* path of a Unix socket; if given, host and port are not used */
         const char *user;
         const char *password;

@@ -6,13 +6,80 @@
  */
 #include "io/config/config_connections.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/tls.h"
 #include "model/wire.h"
+
+static const char *or_null(const char *text)
+{
+    return *text ? text : NULL;
+}
+
+/* Return: 0, -ENOMEM, or CONFIG_E_INVALID. */
+static int load_tls(struct config_tls *tls, const char *group, struct problem *problem)
+{
+    const struct tls_files files = {tls->ca_file, tls->cert_file, tls->key_file};
+    struct problem inner = {0};
+    char path[sizeof(inner.field)];
+    int r = tls->on ? tls_context_new(&tls->context, &files, &inner) : 0;
+
+    if (r <= 0)
+        return r;
+    snprintf(path, sizeof(path), "%s.%.32s", group, inner.field);
+    problem_set(problem, path, "%s", inner.reason);
+    return CONFIG_E_INVALID;
+}
+
+int config_bus_tls(struct config *config, struct problem *problem)
+{
+    return load_tls(&config->rabbitmq.tls, "rabbitmq", problem);
+}
+
+int config_store_tls(struct config *config, struct problem *problem)
+{
+    return load_tls(&config->redis.tls, "redis", problem);
+}
+
+/* Without memory the path keeps its old text, and is named as one that differs. */
+static void take_path(const char **to, const char *from)
+{
+    char *copy = strdup(from);
+
+    if (!copy)
+        return;
+    free((void *)*to);
+    *to = copy;
+}
+
+static void take_tls(struct config_tls *to, const struct config_tls *from)
+{
+    if (!to->context || !from->context)
+        return;
+    tls_context_take(to->context, from->context);
+    take_path(&to->ca_file, from->ca_file);
+    take_path(&to->cert_file, from->cert_file);
+    take_path(&to->key_file, from->key_file);
+}
+
+void config_take_tls(struct config *to, struct config *from)
+{
+    take_tls(&to->rabbitmq.tls, &from->rabbitmq.tls);
+    take_tls(&to->redis.tls, &from->redis.tls);
+}
 
 struct bus_config config_bus(const struct config *config, const char *service)
 {
     return (struct bus_config){
         .host = config->rabbitmq.host,
         .port = (int)config->rabbitmq.port,
+        .spread = config->name,
+        .insecure = config->rabbitmq.tls.insecure,
+        .external = config->rabbitmq.tls.login == CONFIG_CERTIFICATE,
+        .tls = config->rabbitmq.tls.context,
+        .tls_name = or_null(config->rabbitmq.tls.server_name),
         .vhost = config->rabbitmq.vhost,
         .user = config->rabbitmq.user,
         .password = config->rabbitmq.password,
@@ -25,17 +92,15 @@ struct bus_config config_bus(const struct config *config, const char *service)
     };
 }
 
-static const char *or_null(const char *text)
-{
-    return *text ? text : NULL;
-}
-
 struct store_config config_store(const struct config *config)
 {
     return (struct store_config){
         .host = config->redis.host,
         .socket_path = or_null(config->redis.socket),
         .port = (int)config->redis.port,
+        .insecure = config->redis.tls.insecure,
+        .tls = config->redis.tls.context,
+        .tls_name = or_null(config->redis.tls.server_name),
         .user = or_null(config->redis.user),
         .password = or_null(config->redis.password),
         .database = (int)config->redis.database,

@@ -10,6 +10,14 @@
 #include "io/config/config.h"
 #include "io/store/store.h"
 
+/* Reads the files of TLS to the broker, or to Redis, if it is wanted; before config_bus() and
+ * config_store(). Return: 0, -ENOMEM, or CONFIG_E_INVALID with @problem set. */
+int config_bus_tls(struct config *config, struct problem *problem);
+int config_store_tls(struct config *config, struct problem *problem);
+
+/* Has connections that begin from now on use the certificates that @from has read. */
+void config_take_tls(struct config *to, struct config *from);
+
 /* The texts of both point into @config. A role adds the queues that it consumes. @service: name of
  * the connection, which the broker shows. */
 struct bus_config config_bus(const struct config *config, const char *service);

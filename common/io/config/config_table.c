@@ -18,6 +18,7 @@
 #include "io/address.h"
 #include "io/config/config.h"
 #include "io/config/config_tree.h"
+#include "io/hosts.h"
 #include "io/store/store.h"
 
 static_assert(STORE_PARTITIONS_MAX == 1024, "the range of redis.partitions, which people read");
@@ -72,6 +73,23 @@ static const char *names_fault(const char *names)
     return NULL;
 }
 
+/* Colons are part of an IPv6 address, which has two at least. */
+static const char *host_fault(const char *text)
+{
+    const char *colon = strchr(text, ':');
+
+    if (*text == '\0')
+        return "must not be empty";
+    if (strpbrk(text, ",[") || (colon && !strchr(colon + 1, ':')))
+        return "must be one host, without a port";
+    return hosts_fault(text);
+}
+
+static const char *server_name_fault(const char *text)
+{
+    return *text ? host_fault(*text == '.' ? "a b" : text) : NULL;
+}
+
 static const char *listen_fault(const char *text)
 {
     struct address address;
@@ -86,6 +104,7 @@ static const char *listen_fault(const char *text)
 #define STORE_USERS (CONFIG_SCHEDULER | CONFIG_SUPERVISOR)
 #define STORE_READERS (STORE_USERS | CONFIG_CLI) /* --from-store */
 
+static const char *const logins[] = {"password", "certificate", NULL};
 static const char *const queue_types[] = {"quorum", "classic", NULL};
 static const char *const step_messages[] = {"persistent", "transient", NULL};
 static const char *const durabilities[] = {"fast", "strict", NULL};
@@ -103,17 +122,34 @@ const struct setting config_settings[] = {
      .text = "how long a stop may take before the process just ends"},
 
     {"rabbitmq.uri", SETTING_SECRET, ALL, AT(rabbitmq.uri), "",
-     .text = "amqp://user:password@host:port/vhost; what it says goes before the next five"},
-    {"rabbitmq.host", SETTING_TEXT, ALL, AT(rabbitmq.host), "127.0.0.1", .fault = given_fault,
-     .text = "where the broker is"},
-    {"rabbitmq.port", SETTING_INTEGER, ALL, AT(rabbitmq.port), "5672", 1, UINT16_MAX,
-     .text = "its AMQP port"},
+     .text = "amqp://user:password@host:port/vhost, or amqps:// for TLS; its parts go before the "
+             "settings below"},
+    {"rabbitmq.host", SETTING_TEXT, ALL, AT(rabbitmq.host), "127.0.0.1", .fault = hosts_fault,
+     .text = "where the broker is; several nodes with a comma between them, as in a,b:5673,[::1]"},
+    {"rabbitmq.port", SETTING_INTEGER, ALL, AT(rabbitmq.port), "0", 0, UINT16_MAX,
+     .text = "its AMQP port; 0: 5672, or 5671 with TLS"},
+    {"rabbitmq.tls", SETTING_BOOLEAN, ALL, AT(rabbitmq.tls.on), "false",
+     .text = "encrypt, and verify the certificate of the broker"},
     {"rabbitmq.vhost", SETTING_TEXT, ALL, AT(rabbitmq.vhost), "/", .fault = given_fault,
      .text = "virtual host"},
     {"rabbitmq.user", SETTING_TEXT, ALL, AT(rabbitmq.user), "guest",
      .text = "who logs in"},
     {"rabbitmq.password", SETTING_SECRET, ALL, AT(rabbitmq.password), "guest",
      .text = "with what password"},
+    {"rabbitmq.login", SETTING_WORD, ALL, AT(rabbitmq.tls.login), "password", .words = logins,
+     .text = "certificate: the broker takes the user from cert_file (EXTERNAL)"},
+    {"rabbitmq.ca_file", SETTING_TEXT, ALL, AT(rabbitmq.tls.ca_file), "",
+     .text = "authorities that sign the broker's certificate (PEM); else those of the system"},
+    {"rabbitmq.cert_file", SETTING_TEXT, ALL, AT(rabbitmq.tls.cert_file), "",
+     .text = "certificate of this process and its chain (PEM), for brokers that want one"},
+    {"rabbitmq.key_file", SETTING_TEXT, ALL, AT(rabbitmq.tls.key_file), "",
+     .text = "its private key (PEM), which others must not be able to read"},
+    {"rabbitmq.server_name", SETTING_TEXT, ALL, AT(rabbitmq.tls.server_name), "",
+     .fault = server_name_fault,
+     .text = "for which the broker's certificate must be; else the host that is connected to"},
+    {"rabbitmq.insecure", SETTING_BOOLEAN, ALL, AT(rabbitmq.tls.insecure), "false",
+     .text = "allow clear text to hosts other than this one: passwords and jobs can be read and "
+             "changed on the way"},
     {"rabbitmq.heartbeat", SETTING_DURATION, ALL, AT(rabbitmq.heartbeat_ms), "10s", SECOND, HOUR,
      .fault = heartbeat_fault,
      .text = "a connection silent for twice this is given up; whole seconds"},
@@ -130,17 +166,32 @@ const struct setting config_settings[] = {
      .text = "declare exchanges and queues; else they must be there"},
 
     {"redis.uri", SETTING_SECRET, STORE_READERS, AT(redis.uri), "",
-     .text = "redis://user:password@host:port/database; it goes before the settings of these five"},
-    {"redis.host", SETTING_TEXT, STORE_READERS, AT(redis.host), "127.0.0.1", .fault = given_fault,
+     .text = "redis://user:password@host:port/database, or rediss:// for TLS; its parts go before "
+             "the settings below"},
+    {"redis.host", SETTING_TEXT, STORE_READERS, AT(redis.host), "127.0.0.1", .fault = host_fault,
      .text = "where Redis or Valkey is"},
     {"redis.port", SETTING_INTEGER, STORE_READERS, AT(redis.port), "6379", 1, UINT16_MAX,
      .text = "its port"},
+    {"redis.tls", SETTING_BOOLEAN, STORE_READERS, AT(redis.tls.on), "false",
+     .text = "encrypt, and verify the certificate of Redis"},
     {"redis.socket", SETTING_TEXT, STORE_READERS, AT(redis.socket), "",
      .text = "path of its unix socket, instead of host and port"},
     {"redis.user", SETTING_TEXT, STORE_READERS, AT(redis.user), "",
      .text = "who logs in, where Redis has users"},
     {"redis.password", SETTING_SECRET, STORE_READERS, AT(redis.password), "",
      .text = "with what password"},
+    {"redis.ca_file", SETTING_TEXT, STORE_READERS, AT(redis.tls.ca_file), "",
+     .text = "authorities that sign the certificate of Redis (PEM); else those of the system"},
+    {"redis.cert_file", SETTING_TEXT, STORE_READERS, AT(redis.tls.cert_file), "",
+     .text = "certificate of this process and its chain (PEM), where Redis wants one"},
+    {"redis.key_file", SETTING_TEXT, STORE_READERS, AT(redis.tls.key_file), "",
+     .text = "its private key (PEM), which others must not be able to read"},
+    {"redis.server_name", SETTING_TEXT, STORE_READERS, AT(redis.tls.server_name), "",
+     .fault = server_name_fault,
+     .text = "for which the certificate of Redis must be; else the host that is connected to"},
+    {"redis.insecure", SETTING_BOOLEAN, STORE_READERS, AT(redis.tls.insecure), "false",
+     .text = "allow clear text to hosts other than this one: passwords and jobs can be read and "
+             "changed on the way"},
     {"redis.database", SETTING_INTEGER, STORE_READERS, AT(redis.database), "0", 0, INT_MAX,
      .text = "number of the database"},
     {"redis.prefix", SETTING_TEXT, STORE_READERS, AT(redis.prefix), "drover:",

@@ -8,12 +8,11 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
+#include "io/hosts.h"
 
 void url_deinit(struct url *url)
 {
@@ -52,7 +51,9 @@ static int part_decode(struct bytes part, char **out, const char *name, struct p
         low = high >= 0 ? hex_value((char)part.data[i + 2]) : -1;
         if (low < 0 || high + low == 0) {
             free(text);
-            problem_set(problem, name, "'%%' must be followed by two hexadecimal digits");
+            problem_set(problem, name,
+                        low < 0 ? "'%%' must be followed by two hexadecimal digits"
+                                : "must not have the character %%00");
             return URL_E_INVALID;
         }
         text[n] = (char)(high * 16 + low);
@@ -74,39 +75,36 @@ static struct bytes cut(struct bytes *rest, char separator)
     return head;
 }
 
-static int port_parse(struct bytes text, int *out, struct problem *problem)
+static int hosts_problem(struct bytes text, struct problem *problem)
 {
-    int64_t port;
+    CLEANUP(free) char *copy = bytes_dup(text);
+    const char *fault = text.len == 0 ? "is missing" : copy ? hosts_fault(copy) : NULL;
 
-    if (!bytes_to_i64(text, &port) || port < 1 || port > 65535) {
-        problem_set(problem, "port", "must be a number from 1 to 65535");
-        return URL_E_INVALID;
-    }
-    *out = (int)port;
-    return 0;
+    if (!copy)
+        return -ENOMEM;
+    if (fault)
+        problem_set(problem, "host", "%s", fault);
+    return fault ? URL_E_INVALID : 0;
 }
 
-/* Parses "host", "host:port" or "[::1]:port". */
+/* Takes "host", "host:port", "[::1]:port", or a list of these. */
 static int host_parse(struct bytes text, struct url *out, struct problem *problem)
 {
-    struct bytes host;
+    CLEANUP(hosts_deinit) struct hosts hosts = {0};
+    int r = hosts_problem(text, problem);
 
-    if (text.len > 0 && text.data[0] == '[') {
-        text = bytes_of(text.data + 1, text.len - 1);
-        host = cut(&text, ']');
-        if (text.len > 0 && text.data[0] == ':')
-            text = bytes_of(text.data + 1, text.len - 1);
-    } else {
-        host = cut(&text, ':');
-    }
-    if (host.len == 0) {
-        problem_set(problem, "host", "is missing");
-        return URL_E_INVALID;
-    }
-    out->host = bytes_dup(host);
+    if (r)
+        return r;
+    out->host = bytes_dup(text);
     if (!out->host)
         return -ENOMEM;
-    return text.len > 0 ? port_parse(text, &out->port, problem) : 0;
+    r = hosts_parse(&hosts, out->host, 0);
+    if (r || hosts.n > 1)
+        return r;
+    free(out->host);
+    out->host = strdup(hosts.list[0].name);
+    out->port = hosts.list[0].port;
+    return out->host ? 0 : -ENOMEM;
 }
 
 static int credentials_parse(struct bytes text, struct url *out, struct problem *problem)
@@ -137,16 +135,32 @@ static int url_split(struct bytes rest, struct url *out, struct problem *problem
     return r || !path ? r : part_decode(rest, &out->path, "path", problem);
 }
 
+/* Takes "scheme://" or, for TLS, "schemes://" off the front. */
+static bool take_scheme(const char **text, const char *scheme, bool *tls)
+{
+    size_t len = strlen(scheme);
+
+    if (strncmp(*text, scheme, len) != 0)
+        return false;
+    *text += len;
+    *tls = **text == 's';
+    *text += *tls;
+    if (strncmp(*text, "://", 3) != 0)
+        return false;
+    *text += 3;
+    return true;
+}
+
 int url_parse(const char *text, const char *scheme, struct url *out, struct problem *problem)
 {
     int r;
 
     *out = (struct url){0};
-    if (strncmp(text, scheme, strlen(scheme)) != 0) {
-        problem_set(problem, "", "must begin with %s", scheme);
+    if (!take_scheme(&text, scheme, &out->tls)) {
+        problem_set(problem, "", "must begin with %s:// or %ss://", scheme, scheme);
         return URL_E_INVALID;
     }
-    r = url_split(bytes_str(text + strlen(scheme)), out, problem);
+    r = url_split(bytes_str(text), out, problem);
     if (r)
         url_deinit(out);
     return r;

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * URLs of servers: scheme://user:password@host:port/path
+ * URLs of servers: scheme://user:password@host:port/path, and schemes:// for TLS
  *
- * Parts are percent-decoded; an IPv6 address is in brackets. Called by io/config and the command
+ * Parts are percent-decoded; an IPv6 address is in brackets; several hosts have a comma between
+ * them (io/hosts.h). Called by io/config and the command
  * line.
  */
 #pragma once
+
+#include <stdbool.h>
 
 #include "base/cleanup.h"
 #include "base/status.h"
 
 /* Parts that are not given are NULL, or 0; a URL that ends with / has the path "". */
 struct url {
-    char *host; /* never NULL */
-    int port;
+    bool tls;
+    char *host; /* never NULL; a list, with its ports, if there are several */
+    int port;   /* of a single host */
     char *user;
     char *password;
     char *path;
@@ -32,7 +36,7 @@ enum {
 
 /**
  * url_parse() - split a URL into its parts
- * @scheme:  that it must have, with "://"
+ * @scheme:  that it must have, such as "amqp": amqp:// or amqps://
  * @out:     the caller releases it with url_deinit(); empty unless 0 is returned
  * @problem: never quotes the password
  *

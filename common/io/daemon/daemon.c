@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "io/address.h"
+#include "io/config/config_connections.h"
 #include "io/daemon/daemon.h"
 #include "io/daemon/health.h"
 #include "io/failpoint.h"
@@ -183,6 +184,10 @@ static int read_config(const struct options *o, const struct daemon_role *role, 
     /* --healthcheck may lack what the daemon has, such as files that the role reads. */
     if (ret == 0 && role->check && !o->healthcheck)
         ret = role->check(config, problem);
+    if (ret == 0 && !o->healthcheck)
+        ret = config_bus_tls(config, problem);
+    if (ret == 0 && !o->healthcheck && role->role != CONFIG_AGENT)
+        ret = config_store_tls(config, problem);
     if (ret == 0)
         *out = take(config);
     return ret;
@@ -263,8 +268,8 @@ void daemon_end(int status)
     stop(&process);
 }
 
-/* Only log.level changes while the process runs: jobs keep the definition that they have, and
- * connections the settings that they were made with. */
+/* Only log.level and certificates change while the process runs: jobs keep the definition that they
+ * have, and connections the settings that they were made with. */
 static void on_hangup(uv_signal_t *handle, int number)
 {
     struct daemon *d = handle->data;
@@ -279,6 +284,7 @@ static void on_hangup(uv_signal_t *handle, int number)
         return;
     }
     d->config->log.level = config->log.level;
+    config_take_tls(d->config, config);
     log_set_level((enum log_level)config->log.level);
     log_info("reloaded");
     config_difference(d->config, config, &rest);

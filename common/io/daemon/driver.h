@@ -35,7 +35,7 @@ struct driver;
  * time in ms, appends effects to @out, and returns the time of the next tick that the machine
  * wants. Those that a role does not need are NULL. */
 struct driver_machine {
-    /* @run: run id of the server, another one after each of its starts */
+    /* @run: of the server, another one after each of its starts and promotions */
     int64_t (*store_up)(void *machine, int64_t now, uint32_t partitions, const char *run,
                         struct effects *out);
     int64_t (*store_down)(void *machine, int64_t now, struct effects *out);

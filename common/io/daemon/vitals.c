@@ -87,11 +87,17 @@ static const struct metric metrics[] = {
     {"pulse_round_trip_us", METRIC_GAUGE, AT(pulse_round_trip_us), "round trip of the last pulse"},
     {"loop_cpu_max_us", METRIC_GAUGE, AT(loop_cpu_max_us),
      "CPU time of the longest iteration of the loop so far"},
+    {"broker_tls_expiry_ms", METRIC_GAUGE, AT(broker_tls_expiry_ms),
+     "when the first certificate of the connections to RabbitMQ expires, in seconds since 1970; 0 "
+     "without TLS"},
     {"store_up", METRIC_GAUGE, AT(store_up), "1 while connected to Redis"},
     {"store_connects", METRIC_COUNTER, AT(store_connects), "connections made to Redis"},
+    {"store_tls_expiry_ms", METRIC_GAUGE, AT(store_tls_expiry_ms),
+     "when the first certificate of the connection to Redis expires, in seconds since 1970; 0 "
+     "without TLS"},
 };
 
-#define OF_THE_STORE 2 /* the last two metrics are about the store */
+#define OF_THE_STORE 3 /* the last metrics, so many, are about the store */
 
 struct metric_set vitals_metrics(bool has_store)
 {

@@ -48,7 +48,9 @@ struct vitals {
     uint64_t broker_unconfirmed, broker_oldest_unconfirmed_ms;
     uint64_t pulse_age_ms, pulse_round_trip_us;
     uint64_t loop_cpu_max_us;
-    uint64_t store_up, store_connects; /* last, because some roles have no store */
+    uint64_t broker_tls_expiry_ms; /* Unix ms; 0 for no certificate */
+    /* last, because some roles have no store */
+    uint64_t store_up, store_connects, store_tls_expiry_ms;
 
     /* no metrics, but needed for `ready` */
     bool has_store;

@@ -19,11 +19,11 @@
 #include "io/store/resp.h"
 #include "io/store/store.h"
 #include "io/store/store_check.h"
+#include "io/stream.h"
 
-#define READ_SIZE ((size_t)256 * 1024)
-#define KEEPALIVE_S 15  /* an idle connection to a host that has vanished ends within minutes */
 #define PREFIX_MAX 128  /* bytes */
 #define FUNCTION_MAX 64 /* bytes */
+#define WATCH_MS 1000   /* between two questions whether the server is still the primary */
 #define WAIT_SHARE 4    /* WAIT for replicas lasts a fourth of the time that a call may take */
 
 static const unsigned char built_in_library[] = {
@@ -53,18 +53,9 @@ struct call {
  * closed it. */
 struct link {
     struct store *store;
-    union {
-        uv_handle_t handle;
-        uv_stream_t stream;
-        uv_tcp_t tcp;
-        uv_pipe_t pipe;
-    };
-    uv_connect_t connect;
-    uv_write_t write;
+    struct stream *stream;
     struct resp_reader reader;
-    struct buf out;     /* the commands of this iteration of the loop */
-    struct buf sending; /* what libuv is writing; empty if nothing */
-    char input[READ_SIZE];
+    struct buf out; /* the commands of this iteration of the loop */
 };
 
 struct store {
@@ -85,11 +76,10 @@ struct store {
     void *memory_ctx;
     struct list lost; /* calls to be answered STORE_UNKNOWN in the next iteration of the loop */
     uv_timer_t timer;
+    uv_timer_t watch;    /* asks whether the server is still the primary, while it is up */
     uv_idle_t iteration; /* active while something is to be done in the next iteration */
-    uv_getaddrinfo_t lookup;
-    bool looking_up;
-    unsigned open;     /* handles, connections and lookups that libuv still has */
-    unsigned failures; /* of connecting, since the last answer */
+    unsigned open;       /* handles and connections that libuv still has */
+    unsigned failures;   /* of connecting, since the last answer */
     struct rng rng;
     char last_reported[sizeof(((struct store_check *)0)->why)]; /* trouble; "": none */
     void (*on_closed)(void *ctx);
@@ -153,23 +143,29 @@ static void let_go(struct store *s)
         s->on_closed(s->ctx);
 }
 
-static void on_link_closed(uv_handle_t *handle)
+static void link_free(struct link *link)
 {
-    struct link *link = container_of(handle, struct link, handle);
-    struct store *s = link->store;
-
     resp_deinit(&link->reader);
     buf_deinit(&link->out);
-    buf_deinit(&link->sending);
     free(link);
+}
+
+static void on_gone(void *ctx)
+{
+    struct link *link = ctx;
+    struct store *s = link->store;
+
+    link_free(link);
     let_go(s);
 }
 
 static void drop_link(struct store *s)
 {
-    if (s->link)
-        uv_close(&s->link->handle, on_link_closed);
-    s->link = NULL;
+    struct link *link = take(s->link);
+
+    uv_timer_stop(&s->watch);
+    if (link)
+        stream_close(link->stream);
     s->unconfirmed = false;
     list_move_all(&s->lost, &s->awaiting_replicas);
     list_move_all(&s->lost, &s->calls);
@@ -231,8 +227,6 @@ static void refuse(struct store *s, const char *why)
 
 /* ---- writing ---- */
 
-static void on_written(uv_write_t *write, int status);
-
 /* Return: a call that is in no list yet; NULL if memory is out. */
 static struct call *call_new(struct store *s, const char *function, store_cb cb, void *ctx)
 {
@@ -265,49 +259,25 @@ static void put_wait(struct store *s)
     s->unconfirmed = false;
 }
 
-/* Writes the commands of this iteration. Usually the socket takes all of them at once, which needs
- * no further iteration of the loop. */
+/* Writes the commands of this iteration, once the socket has taken those before. */
 static void flush(struct link *link)
 {
-    struct buf out;
-    uv_buf_t piece;
     int ret;
 
-    if (link->sending.len > 0)
+    if (stream_is_full(link->stream))
         return;
     put_wait(link->store);
     if (link->out.len == 0)
         return;
-    piece = uv_buf_init((char *)link->out.data, (unsigned)link->out.len);
-    ret = uv_try_write(&link->stream, &piece, 1);
-    if (ret == (int)piece.len) {
-        buf_clear(&link->out);
-        return;
-    }
-    if (ret > 0) {
-        piece.base += ret;
-        piece.len -= (size_t)ret;
-    }
-    out = link->out;
-    link->out = link->sending;
-    link->sending = out;
-    if (ret >= 0 || ret == UV_EAGAIN)
-        ret = uv_write(&link->write, &link->stream, &piece, 1, on_written);
+    ret = stream_write(link->stream, buf_bytes(&link->out));
+    buf_clear(&link->out);
     if (ret < 0)
         lose(link->store, uv_strerror(ret));
 }
 
-static void on_written(uv_write_t *write, int status)
+static void on_room(void *ctx)
 {
-    struct link *link = container_of(write, struct link, write);
-
-    buf_clear(&link->sending);
-    if (link->store->link != link)
-        return;
-    if (status < 0)
-        lose(link->store, uv_strerror(status));
-    else
-        flush(link);
+    flush(ctx);
 }
 
 static void on_iteration(uv_idle_t *iteration)
@@ -322,9 +292,12 @@ static void on_iteration(uv_idle_t *iteration)
 
 /* ---- reading ---- */
 
+static void on_watch(uv_timer_t *watch);
+
 static void go_up(struct store *s)
 {
     s->state = UP;
+    uv_timer_start(&s->watch, on_watch, WATCH_MS, WATCH_MS);
     s->partitions = s->check.partitions;
     s->store_check_config.partitions = s->store_check_config.known = s->partitions;
     s->last_reported[0] = '\0';
@@ -452,24 +425,12 @@ static int take_replies(struct link *link)
     return ret;
 }
 
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+static void on_data(void *ctx, struct bytes data)
 {
-    struct link *link = container_of(handle, struct link, handle);
-
-    *buf = uv_buf_init(link->input, sizeof(link->input));
-}
-
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
-{
-    struct link *link = container_of(stream, struct link, stream);
+    struct link *link = ctx;
     struct store *s = link->store;
-    int ret;
+    int ret = resp_feed(&link->reader, data.data, data.len);
 
-    if (n < 0) {
-        lose(s, n == UV_EOF ? "Redis closed the connection" : uv_strerror((int)n));
-        return;
-    }
-    ret = resp_feed(&link->reader, buf->base, (size_t)n);
     if (ret == 0)
         ret = take_replies(link);
     if (ret < 0 && s->link == link)
@@ -478,26 +439,46 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 
 /* ---- connecting ---- */
 
-static void on_connect(uv_connect_t *connect, int status)
+static void on_open(void *ctx)
 {
-    struct link *link = container_of(connect, struct link, connect);
+    struct link *link = ctx;
     struct store *s = link->store;
 
-    if (s->link != link)
-        return;
-    if (status == 0)
-        status = uv_read_start(&link->stream, on_alloc, on_read);
-    if (status < 0) {
-        lose(s, uv_strerror(status));
-        return;
-    }
     s->state = CHECKING;
     on_verdict(s, store_check_begin(&s->check, &s->store_check_config, &link->out));
 }
 
-/* Makes store.link, which is not connected yet. Return: 0 or -errno. */
-static int link_new(struct store *s, bool is_pipe)
+static void on_lost(void *ctx, const char *why, bool refused)
 {
+    struct link *link = ctx;
+
+    if (refused)
+        refuse(link->store, why);
+    else
+        lose(link->store, why);
+}
+
+static const struct stream_callbacks stream_callbacks = {
+    .on_open = on_open,
+    .on_data = on_data,
+    .on_room = on_room,
+    .on_lost = on_lost,
+    .on_gone = on_gone,
+};
+
+/* Makes store.link, which is not connected yet. Return: 0 or -errno. */
+static int link_new(struct store *s)
+{
+    const struct stream_target target = {
+        .path = s->config.socket_path,
+        .host = s->config.host,
+        .port = s->config.port,
+        .first = s->failures,
+        .tls = s->config.tls,
+        .tls_name = s->config.tls_name,
+        .insecure = s->config.insecure,
+        .settings = "redis",
+    };
     struct link *link = calloc(1, sizeof(*link));
     int ret;
 
@@ -506,81 +487,12 @@ static int link_new(struct store *s, bool is_pipe)
     link->store = s;
     ret = resp_init(&link->reader);
     if (ret == 0)
-        ret = is_pipe ? uv_pipe_init(s->loop, &link->pipe, 0) : uv_tcp_init(s->loop, &link->tcp);
+        ret = stream_open(&link->stream, s->loop, &target, &stream_callbacks, link);
     if (ret < 0) {
-        resp_deinit(&link->reader);
-        free(link);
+        link_free(link);
         return ret;
     }
     s->link = link;
-    s->open++;
-    return 0;
-}
-
-static int connect_pipe(struct store *s)
-{
-    int ret = link_new(s, true);
-
-    if (ret < 0)
-        return ret;
-    uv_pipe_connect(&s->link->connect, &s->link->pipe, s->config.socket_path, on_connect);
-    return 0;
-}
-
-static int connect_tcp(struct store *s, const struct sockaddr *address)
-{
-    int ret = link_new(s, false);
-
-    if (ret < 0)
-        return ret;
-    uv_tcp_nodelay(&s->link->tcp, 1);
-    uv_tcp_keepalive(&s->link->tcp, 1, KEEPALIVE_S);
-    return uv_tcp_connect(&s->link->connect, &s->link->tcp, address, on_connect);
-}
-
-/* Return: one of the addresses of a name; another one after each failure. */
-static const struct sockaddr *choose(const struct store *s, const struct addrinfo *list)
-{
-    const struct addrinfo *chosen = list;
-    unsigned n = 0;
-
-    assert(list);
-    for (const struct addrinfo *a = list; a; a = a->ai_next)
-        n++;
-    for (unsigned skip = s->failures % n; skip > 0; skip--)
-        chosen = chosen->ai_next;
-    return chosen->ai_addr;
-}
-
-static void on_lookup(uv_getaddrinfo_t *lookup, int status, struct addrinfo *list)
-{
-    struct store *s = container_of(lookup, struct store, lookup);
-
-    s->looking_up = false;
-    if (s->state == CONNECTING) {
-        if (status == 0)
-            status = connect_tcp(s, choose(s, list));
-        if (status < 0)
-            lose(s, uv_strerror(status));
-    }
-    uv_freeaddrinfo(list);
-    let_go(s);
-}
-
-/* Looks up the name. If a lookup of an earlier attempt is still in progress its result is used. */
-static int look_up(struct store *s)
-{
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    char port[16];
-    int ret;
-
-    if (s->looking_up)
-        return 0;
-    snprintf(port, sizeof(port), "%d", s->config.port);
-    ret = uv_getaddrinfo(s->loop, &s->lookup, on_lookup, s->config.host, port, &hints);
-    if (ret < 0)
-        return ret;
-    s->looking_up = true;
     s->open++;
     return 0;
 }
@@ -591,7 +503,7 @@ static void begin_to_connect(struct store *s)
 
     s->state = CONNECTING;
     timer_set(s, (uint64_t)s->config.call_timeout_ms);
-    ret = s->config.socket_path ? connect_pipe(s) : look_up(s);
+    ret = link_new(s);
     if (ret < 0)
         lose(s, uv_strerror(ret));
 }
@@ -619,7 +531,7 @@ static void on_timer(uv_timer_t *timer)
         begin_to_connect(s);
         break;
     case CONNECTING:
-        lose(s, "no connection in time");
+        lose(s, stream_missing(s->link->stream));
         break;
     case CHECKING:
         lose(s, "Redis does not answer in time");
@@ -704,8 +616,9 @@ static int store_init(struct store *s, uv_loop_t *loop, const struct store_confi
     list_init(&s->awaiting_replicas);
     list_init(&s->lost);
     uv_timer_init(loop, &s->timer);
+    uv_timer_init(loop, &s->watch);
     uv_idle_init(loop, &s->iteration);
-    s->open = 2;
+    s->open = 3;
     return 0;
 }
 
@@ -783,7 +696,7 @@ int store_call(struct store *s, uint32_t partition, const char *function, const 
     return 0;
 }
 
-/* ---- memory of the server ---- */
+/* ---- questions about the server ---- */
 
 static uint64_t number_of(const char *text, const char *name)
 {
@@ -793,6 +706,18 @@ static uint64_t number_of(const char *text, const char *name)
     store_check_info(text, name, value, sizeof(value));
     (void)bytes_to_i64(bytes_str(value), &number);
     return number > 0 ? (uint64_t)number : 0;
+}
+
+/* A primary that was demoted does not close its connections, and an idle one notices nothing. If it
+ * is primary again another one may have taken calls meanwhile: only a new check finds that out. */
+static void on_replication(void *ctx, const struct store_answer *answer)
+{
+    struct store *s = ctx;
+    CLEANUP(free)
+    char *text = answer->result == STORE_OK && answer->n == 1 ? bytes_dup(answer->items[0]) : NULL;
+
+    if (text && s->state == UP && !store_check_is_same_run(&s->check, text))
+        lose(s, "the server is no longer the primary that it was");
 }
 
 static void on_memory(void *ctx, const struct store_answer *answer)
@@ -806,29 +731,41 @@ static void on_memory(void *ctx, const struct store_answer *answer)
         cb(s->memory_ctx, number_of(text, "used_memory"), number_of(text, "maxmemory"));
 }
 
-void store_memory(struct store *s, store_memory_cb cb, void *ctx)
+/* Asks INFO for one section. Return: whether the question is on its way. */
+static bool ask_info(struct store *s, const char *section, store_cb cb)
 {
-    CLEANUP(free) struct call *call = NULL;
-    size_t before;
+    CLEANUP(free) struct call *call = call_new(s, NULL, cb, s);
+    size_t before = s->link->out.len;
 
-    if (s->state != UP || s->memory_cb)
-        return;
-    call = call_new(s, NULL, on_memory, s);
-    before = s->link->out.len;
     resp_command(&s->link->out, 2);
     resp_puts(&s->link->out, "INFO");
-    resp_puts(&s->link->out, "memory");
+    resp_puts(&s->link->out, section);
     if (!call || s->link->out.failed) {
         s->link->out.failed = false;
         s->link->out.len = before;
-        return;
+        return false;
     }
-    s->memory_cb = cb;
-    s->memory_ctx = ctx;
     if (!uv_is_active((uv_handle_t *)&s->timer))
         timer_set(s, (uint64_t)s->config.call_timeout_ms);
     list_append(&s->calls, &take(call)->node);
     iteration_start(s);
+    return true;
+}
+
+void store_memory(struct store *s, store_memory_cb cb, void *ctx)
+{
+    if (s->state != UP || s->memory_cb || !ask_info(s, "memory", on_memory))
+        return;
+    s->memory_cb = cb;
+    s->memory_ctx = ctx;
+}
+
+static void on_watch(uv_timer_t *watch)
+{
+    struct store *s = container_of(watch, struct store, watch);
+
+    if (s->state == UP)
+        ask_info(s, "replication", on_replication);
 }
 
 bool store_up(const struct store *s)
@@ -846,6 +783,13 @@ const char *store_run(const struct store *s)
     return s->check.run;
 }
 
+int64_t store_tls_expiry(const struct store *s)
+{
+    int64_t own = s->config.tls ? tls_context_expiry(s->config.tls) : 0;
+
+    return tls_first_expiry(own, s->link ? stream_peer_expiry(s->link->stream) : 0);
+}
+
 static void on_handle_closed(uv_handle_t *handle)
 {
     let_go(handle->data);
@@ -857,11 +801,11 @@ void store_close(struct store *s, void (*on_closed)(void *ctx))
     s->on_closed = on_closed;
     s->state = CLOSED;
     drop_link(s);
-    if (s->looking_up)
-        uv_cancel((uv_req_t *)&s->lookup);
     s->timer.data = s;
+    s->watch.data = s;
     s->iteration.data = s;
     uv_close((uv_handle_t *)&s->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&s->watch, on_handle_closed);
     uv_close((uv_handle_t *)&s->iteration, on_handle_closed);
 }
 

@@ -36,8 +36,11 @@ struct store_config {
     const char *host;
     const char *socket_path; /* Unix socket; if given, host and port are not used */
     int port;
-    const char *user;     /* ACL user, NULL for none */
-    const char *password; /* NULL for none */
+    bool insecure;           /* clear text may leave this machine */
+    struct tls_context *tls; /* NULL: in clear text; kept, not copied */
+    const char *tls_name;    /* for which the server must have a certificate; NULL: host; kept */
+    const char *user;        /* ACL user, NULL for none */
+    const char *password;    /* NULL for none */
     int database;
     const char *prefix;   /* namespace, default "drover:" */
     uint32_t partitions;  /* of a new store, default 16; an existing one keeps its number */
@@ -93,8 +96,12 @@ bool store_up(const struct store *s);
 /* Return: the number of partitions since the store was first up; 0 before. */
 uint32_t store_partitions(const struct store *s);
 
-/* Return: the run id of the server: another one after each of its starts, and after a failover. */
+/* Return: the run of the server: another one after each of its starts, and after each promotion. */
 const char *store_run(const struct store *s);
+
+/* When the first certificate of the connection expires, ours or the server's, in seconds since
+ * 1970; 0 for none. */
+int64_t store_tls_expiry(const struct store *s);
 
 /* Answers all calls in progress with STORE_UNKNOWN and closes; on_closed(ctx) runs when all handles
  * are closed, and may call store_free(). */

@@ -107,8 +107,10 @@ const char *store_check_info(const char *text, const char *name, char *out, size
 
 static enum store_check_verdict judge_server(struct store_check *e, const char *text)
 {
-    const char *version = INFO(text, "redis_version"), *mode = INFO(text, "redis_mode");
+    const char *version = INFO(text, "redis_version");
+    const char *mode = INFO(text, "redis_mode"), *valkey_mode = INFO(text, "server_mode");
 
+    mode = mode[0] ? mode : valkey_mode;
     if (INFO(text, "valkey_version")[0] == '\0' && atoi(version) < REDIS_MAJOR_MIN)
         return refuse(e, "Redis is version %s: Drover needs Redis 7.0 or newer, or Valkey",
                       version[0] ? version : "unknown");
@@ -140,6 +142,35 @@ static enum store_check_verdict judge_keeping(struct store_check *e, const char 
     return STORE_CHECK_PASSED;
 }
 
+/* The replication id of a primary that was promoted in this process; "" for one that never was a
+ * replica: its id also changes when its first replica comes, and when the last one is gone. */
+static const char *promotion_of(const char *text, char *out, size_t size)
+{
+    const char *before = INFO(text, "master_replid2");
+
+    *out = '\0';
+    return before[strspn(before, "0")] ? store_check_info(text, "master_replid", out, size) : out;
+}
+
+/* The run of a server ends with its process, and with each promotion: a primary that was a replica
+ * for a while has the same run id as before. */
+static void read_run(struct store_check *e, const char *text)
+{
+    char promotion[64];
+
+    snprintf(e->run, sizeof(e->run), "%s.%s", INFO(text, "run_id"),
+             promotion_of(text, promotion, sizeof(promotion)));
+}
+
+bool store_check_is_same_run(const struct store_check *e, const char *info)
+{
+    const char *known = strchr(e->run, '.');
+    char promotion[64];
+
+    return strcmp(INFO(info, "role"), "slave") != 0 &&
+           (!known || strcmp(known + 1, promotion_of(info, promotion, sizeof(promotion))) == 0);
+}
+
 static enum store_check_verdict judge_info(struct store_check *e, const struct resp_reply *reply)
 {
     enum store_check_verdict verdict;
@@ -152,7 +183,7 @@ static enum store_check_verdict judge_info(struct store_check *e, const struct r
         refuse(e, "Redis is still loading its data");
         return STORE_CHECK_WAIT;
     }
-    store_check_info(resp_text(reply), "run_id", e->run, sizeof(e->run));
+    read_run(e, resp_text(reply));
     verdict = judge_server(e, resp_text(reply));
     return verdict == STORE_CHECK_PASSED ? judge_keeping(e, resp_text(reply)) : verdict;
 }

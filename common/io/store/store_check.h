@@ -54,7 +54,7 @@ struct store_check {
     bool lost_race;      /* another process has loaded the library meanwhile */
     uint32_t partitions; /* of the namespace */
     int64_t build;       /* of the library that is loaded */
-    char run[64];        /* run id of the server */
+    char run[128];       /* of the server: its run id and its replication id */
     char warning[192];   /* for a person, "" for none */
     char why[320];       /* of WAIT and REFUSED: the cause, and what to change */
 };
@@ -62,6 +62,10 @@ struct store_check {
 /* Copies the value of a line "<name>:<value>" of an answer to INFO to @out, cut to @size; "" if
  * there is none. Return: @out. */
 const char *store_check_info(const char *text, const char *name, char *out, size_t size);
+
+/* Whether a later answer to INFO, with the section `replication`, is of the run that was checked,
+ * and the server is a primary still. */
+bool store_check_is_same_run(const struct store_check *e, const char *info);
 
 /**
  * store_check_begin() - begin the check of a new connection

@@ -148,6 +148,57 @@ static void test_no_broker(void **state)
     assert_no_broker(*state, bytes_str("HTTP/1.1 400 Bad Request\r\n"), "no broker");
 }
 
+/* A list of hosts, of which the last one is the broker: the process begins with the first. */
+static void begin_with_hosts(struct world *w, const char *others)
+{
+    struct bus_config config = config_of(w, NULL);
+    char list[128];
+
+    snprintf(list, sizeof(list), "%s,localhost:%d", others, config.port);
+    config.host = list;
+    config.spread = "process 2"; /* by its hash */
+    config.reconnect_min_ms = config.reconnect_max_ms = 60000;
+    begin(w, &w->a, &config);
+    submit_number(&w->a, 1);
+    until(w, w->a.n_outcomes == 1);
+    assert_confirmed(&w->a, 1);
+    shut(w, &w->a);
+}
+
+/* Where one host cannot be reached, or says nothing, the next one is tried at once: there is no
+ * pause before all were tried. A name may have several addresses. */
+static void test_several_hosts(void **state)
+{
+    struct world *w = *state;
+    char others[64];
+    int silent_port, closed_port;
+    int silent = listen_anywhere(&silent_port);
+
+    close(listen_anywhere(&closed_port));
+    snprintf(others, sizeof(others), "127.0.0.1:%d,127.0.0.1:%d", closed_port, closed_port);
+    begin_with_hosts(w, others);
+    memset(w->a.outcomes, 0, sizeof(w->a.outcomes));
+    w->a.n_outcomes = 0;
+    snprintf(others, sizeof(others), "127.0.0.1:%d", silent_port);
+    begin_with_hosts(w, others);
+    close(silent);
+}
+
+/* Clear text does not leave this machine. */
+static void test_clear_text(void **state)
+{
+    struct world *w = *state;
+    struct bus_config config = config_of(w, NULL);
+    char list[] = "192.0.2.1,localhost:00000";
+
+    snprintf(list, sizeof(list), "192.0.2.1,localhost:%d", config.port);
+    config.host = list;
+    config.spread = "process 2";
+    begin(w, &w->a, &config);
+    until(w, w->a.ups == 1);
+    assert_true(says(&w->a, "192.0.2.1 is no loopback address"));
+}
+
 /* A bus with nothing to do keeps its connections by heartbeats. */
 static void test_heartbeats(void **state)
 {
@@ -190,6 +241,32 @@ static void test_frozen_broker(void **state)
     publish_number(&w->b, n + 2, "drover.submit", "nowhere");
     until(w, w->b.n_outcomes == n + 2);
     assert_int_equal(w->b.outcome[n + 2], BUS_RETURNED);
+}
+
+/* The broker sends heartbeats over the connections and reads nothing: they are given up as well,
+ * and what was on the wire is sent again. */
+static void test_broker_reads_nothing(void **state)
+{
+    static const char readers[] =
+        "[Pid || Pid <- rabbit_networking:connections(), [{vhost, <<\"%s\">>}] <- "
+        "[catch rabbit_networking:connection_info(Pid, [vhost])]]";
+    struct world *w = *state;
+    struct bus_config config = config_of(w, NULL);
+    const int n = 6;
+    char pids[256];
+
+    config.heartbeat_s = 1;
+    begin(w, &w->a, &config);
+    submit_number(&w->a, 1);
+    until(w, w->a.n_outcomes == 1);
+    snprintf(pids, sizeof(pids), readers, w->vhost);
+    evaluate(w, "[sys:suspend(Pid) || Pid <- %s], ok", pids);
+    publish_large(&w->a, 2, n, 4 << 20);
+    until(w, w->a.downs == 1);
+    assert_non_null(strstr(w->a.why, "the broker reads nothing"));
+    evaluate(w, "[catch sys:resume(Pid) || Pid <- rabbit_networking:connections()], ok");
+    until(w, w->a.n_outcomes == n);
+    assert_confirmed(&w->a, n);
 }
 
 static pid_t frozen;
@@ -239,9 +316,12 @@ static void test_full_socket(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        bus_test(test_connections_closed), bus_test(test_broker_away),   bus_test(test_persistent),
-        bus_test(test_silent_peer),        bus_test(test_silent_broker), bus_test(test_no_broker),
-        bus_test(test_heartbeats),         bus_test(test_frozen_broker), bus_test(test_full_socket),
+        bus_test(test_connections_closed),   bus_test(test_broker_away),
+        bus_test(test_persistent),           bus_test(test_silent_peer),
+        bus_test(test_silent_broker),        bus_test(test_no_broker),
+        bus_test(test_several_hosts),        bus_test(test_clear_text),
+        bus_test(test_heartbeats),           bus_test(test_frozen_broker),
+        bus_test(test_broker_reads_nothing), bus_test(test_full_socket),
     };
 
     return run_cases(argc, argv, tests, array_size(tests));

@@ -29,6 +29,24 @@ static void test_inspect(void **state)
     until(w, w->a.n_outcomes == 1 && w->a.n_seen == 1);
 }
 
+/* The second question replaces the first one, also when the answer to the first comes after it. */
+static void test_inspections_that_overlap(void **state)
+{
+    struct world *w = *state;
+    int64_t first = -1, second = -1;
+
+    begin_plain(w, &w->a, true);
+    for (int i = 0; i < 20; i++) {
+        bus_inspect(w->a.bus, "drover.submit", on_inspection, &first);
+        uv_run(&w->loop, UV_RUN_NOWAIT); /* it is on its way */
+        bus_inspect(w->a.bus, "drover.nothing", on_inspection, &second);
+        until(w, second >= 0);
+        assert_int_equal(second, 0);
+        second = -1;
+    }
+    assert_int_equal(first, -1);
+}
+
 /* Unacknowledged deliveries count against the prefetch; other messages wait at the broker. */
 static void test_prefetch(void **state)
 {
@@ -150,6 +168,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         bus_test(test_inspect),
+        bus_test(test_inspections_that_overlap),
         bus_test(test_prefetch),
         bus_test(test_task_queue_is_declared),
         bus_test(test_task_queue_of_another_kind),

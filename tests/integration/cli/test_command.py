@@ -854,9 +854,11 @@ class Alone(Command, unittest.TestCase):
         seen = ("others can see a password there: put it into DROVER_RABBITMQ__PASSWORD, or the "
                 "whole URL into DROVER_URL")
         for url, reason in (
-            ("nonsense", "must begin with amqp://"), ("", "must begin with amqp://"),
-            ("amqp://me:secret@h/", None), ("amqp://", "host is missing"),
-            ("amqp://me:secret@h:x/", "port must be a number from 1 to 65535"),
+            ("nonsense", "must begin with amqp:// or amqps://"),
+            ("", "must begin with amqp:// or amqps://"),
+            ("amqp://me:secret@h/", None), ("amqps://me:secret@h/", None),
+            ("amqp://", "host is missing"),
+            ("amqp://me:secret@h:x/", "host must have ports from 1 to 65535"),
         ):
             with self.subTest(url):
                 printed = self.drover("get", "x", "--url", url, "--timeout", "1s")
@@ -864,7 +866,8 @@ class Alone(Command, unittest.TestCase):
                 self.assertEqual((2, "", f"drover: --url: {why}\n"), printed)
         self.url = "nonsense"
         printed = self.drover("get", "x")
-        self.assertEqual((1, "", "drover: DROVER_URL: must begin with amqp://\n"), printed)
+        said = "drover: DROVER_URL: must begin with amqp:// or amqps://\n"
+        self.assertEqual((1, "", said), printed)
 
     def test_no_broker(self):
         """The error names the address and the reason, and says nothing of the job."""

@@ -231,6 +231,22 @@ class Failover(Cut):
         self.submit_again(c, gone)
         self.account(c)
 
+    def test_primary_again(self):
+        """A primary that was a replica for a while is primary again in the same process: another
+        primary may have taken jobs meanwhile, so this is another run of the store."""
+        self.redis = self.server()
+        c = self.begin()
+        store = c.store.redis
+        run, run_id = store.hget(f"{c.store.prefix}{{p0}}:mark", "run"), store.info()["run_id"]
+        with self.reconnecting(c):
+            store.execute_command("REPLICAOF", servers.HOST, servers.free_ports(1)[0])
+            store.execute_command("REPLICAOF", "NO", "ONE")
+        self.assertEqual(run_id, store.info()["run_id"])
+        self.assertNotEqual(run, store.hget(f"{c.store.prefix}{{p0}}:mark", "run"))
+        self.assertFalse(self.alerted("STORE_WENT_BACK"))
+        self.submit(c, 1)
+        self.account(c)
+
     def test_strict(self):
         """B1.F10, B2.F10, B9.F10, B10.F10: no answer comes before a replica has the writes."""
         self.redis = self.server(

@@ -13,9 +13,9 @@
 #define DIRECT_REPLY "amq.rabbitmq.reply-to"
 #define HALF 500000       /* millionths */
 #define CONFIRM_MS 300000 /* see io/bus/bus.c */
-#define LONGEST 6         /* intervals; see io/bus/bus_publisher.c */
+#define LONGEST 6         /* intervals; see io/bus/publisher.c */
 #define NEVER INT64_MAX
-#define CLOSINGS 2 /* see io/bus/bus_publisher.c */
+#define CLOSINGS 2 /* see io/bus/publisher.c */
 
 /* ---- routing ---- */
 
@@ -178,7 +178,7 @@ uint64_t simbus_publish_digest(const struct publish *p)
     return digest_number(digest_number(d, p->id), p->sent);
 }
 
-/* ---- missing confirms, as in io/bus/bus_publisher.c ---- */
+/* ---- missing confirms, as in io/bus/publisher.c ---- */
 
 /* Marks the earlier publishes to the same place, whose confirms are still missing. */
 static void pass(struct simlink *link, const struct publish *confirmed)

@@ -187,13 +187,25 @@ static void test_file_refused(void **state)
     expect_refused("rabitmq = { host = \"x\"; };", NULL, NULL, "drover.cfg:1",
                    "rabitmq: there is no such setting");
     expect_refused("\nzzz = 1;", NULL, NULL, "drover.cfg:2", "zzz: there is no such setting");
-    expect_refused("rabbitmq = { port = 0; };", NULL, NULL, "drover.cfg:1",
-                   "rabbitmq.port: '0' must be an integer from 1 to 65535");
+    expect_refused("rabbitmq = { port = 65536; };", NULL, NULL, "drover.cfg:1",
+                   "rabbitmq.port: '65536' must be an integer from 0 to 65535");
     expect_refused("rabbitmq = { port = \"5672\"; };", NULL, NULL, "drover.cfg:1",
                    "must be an integer");
     expect_refused("rabbitmq = { host = 1; };", NULL, NULL, "drover.cfg:1",
                    "must be a text in quotes");
-    expect_refused("rabbitmq = { host = \"\"; };", NULL, NULL, "drover.cfg:1", "must not be empty");
+    expect_refused("rabbitmq = { host = \"\"; };", NULL, NULL, "drover.cfg:1",
+                   "must not have an empty name");
+    expect_refused("rabbitmq = { host = \"a,,b\"; };", NULL, NULL, "drover.cfg:1",
+                   "must not have an empty name");
+    expect_refused("redis = { host = \"\"; };", NULL, NULL, "drover.cfg:1", "must not be empty");
+    expect_refused("redis = { host = \"a,b\"; };", NULL, NULL, "drover.cfg:1", "must be one host");
+    expect_refused("redis = { host = \"a:1\"; };", NULL, NULL, "drover.cfg:1", "without a port");
+    expect_refused("redis = { host = \"[::1]\"; };", NULL, NULL, "drover.cfg:1", "without a port");
+    expect_refused("redis = { server_name = \".a\"; };", NULL, NULL, "drover.cfg:1",
+                   "must be names");
+    expect_refused("redis = { uri = \"redis://a,b\"; };", NULL, NULL, "redis.uri",
+                   "host must be one host");
+    expect_refused("redis = { host = \"a b\"; };", NULL, NULL, "drover.cfg:1", "must be names");
     expect_refused("rabbitmq = { heartbeat = \"1500ms\"; };", NULL, NULL, "drover.cfg:1",
                    "must be whole seconds");
     expect_refused("rabbitmq = 5;", NULL, NULL, "drover.cfg:1", "must be a group");
@@ -430,6 +442,10 @@ static void test_uris(void **state)
         {"amqp://u@h", "h", 5672, "/", "u", "guest"},
         {"amqp://u%40x:p%2f%3a@h/%2fv", "h", 5672, "/v", "u@x", "p/:"},
         {"amqp://u:p@w@[::1]:7/v", "::1", 7, "v", "u", "p@w"},
+        {"amqps://h", "h", 5671, "/", "guest", "guest"},
+        {"amqps://u@h:1/v", "h", 1, "v", "u", "guest"},
+        {"amqp://u@a,b:7,[::1]/v", "a,b:7,[::1]", 5672, "v", "u", "guest"},
+        {"amqps://a,[::1]:8", "a,[::1]:8", 5671, "/", "guest", "guest"},
     };
 
     for (size_t i = 0; i < array_size(good); i++) {
@@ -441,6 +457,7 @@ static void test_uris(void **state)
         c = load(NULL, environment, NULL);
         assert_string_equal(c->rabbitmq.host, good[i].host);
         assert_int_equal(c->rabbitmq.port, good[i].port);
+        assert_int_equal(c->rabbitmq.tls.on, strncmp(good[i].uri, "amqps", 5) == 0);
         assert_string_equal(c->rabbitmq.vhost, good[i].vhost);
         assert_string_equal(c->rabbitmq.user, good[i].user);
         assert_string_equal(c->rabbitmq.password, good[i].password);
@@ -462,9 +479,25 @@ static void test_uri_of_the_store(void **state)
 
 static void test_uris_refused(void **state)
 {
-    static const char *const bad[] = {"h",           "http://h",     "amqps://h",      "amqp://",
-                                      "amqp://h:x",  "amqp://h:0",   "amqp://h:65536", "amqp://:1",
-                                      "amqp://h/%2", "amqp://h/%zz", "amqp://h/%00"};
+    static const char *const bad[] = {
+        "h",
+        "http://h",
+        "amqpss://h",
+        "amqp://",
+        "amqp://h:x",
+        "amqp://h:0",
+        "amqp://h:65536",
+        "amqp://:1",
+        "amqp://h/%2",
+        "amqp://h/%zz",
+        "amqp://h/%00",
+        "amqp:/h",
+        "amqp://[::1]8080",
+        "amqp://a,,b",
+        "amqp://a,b:0",
+        "amqp://[::1",
+        "amqp://a,b@",
+    };
 
     for (size_t i = 0; i < array_size(bad); i++) {
         CLEANUP(buf_deinit) struct buf set = {0};
@@ -481,6 +514,42 @@ static void test_uris_refused(void **state)
         assert_string_equal(problem.field, "rabbitmq.uri");
         assert_true(*problem.reason);
     }
+}
+
+/* TLS that fits together, and clear text that stays on this machine. */
+static void test_tls(void **state)
+{
+    static const char *const allowed[] = {
+        "rabbitmq = { host = \"127.8.9.1,::1,[::ffff:127.0.0.1]:7,a.name\"; };",
+        "rabbitmq = { host = \"10.0.0.1\"; insecure = true; };",
+        "rabbitmq = { host = \"10.0.0.1\"; tls = true; login = \"certificate\"; cert_file = \"c\"; "
+        "};",
+        "redis = { host = \"::1\"; };",
+        "redis = { uri = \"rediss://10.0.0.1\"; };",
+        "redis = { host = \"10.0.0.1\"; socket = \"/run/redis.sock\"; };",
+    };
+
+    for (size_t i = 0; i < array_size(allowed); i++)
+        config_free(load(allowed[i], NULL, NULL));
+    expect_refused("rabbitmq = { host = \"127.0.0.1,10.0.0.1\"; };", NULL, NULL, "rabbitmq.host",
+                   "10.0.0.1 is no loopback address, and clear text can be read and changed on the "
+                   "way: use TLS (rabbitmq.tls = true), or set rabbitmq.insecure = true");
+    expect_refused("rabbitmq = { uri = \"amqp://[2001:db8::1]/\"; };", NULL, NULL, "rabbitmq.host",
+                   "2001:db8::1 is no loopback address");
+    expect_refused("rabbitmq = { host = \"::ffff:10.0.0.1\"; };", NULL, NULL, "rabbitmq.host",
+                   "is no loopback address");
+    expect_refused("redis = { host = \"10.0.0.1\"; };", NULL, NULL, "redis.host",
+                   "set redis.insecure = true");
+    expect_refused("rabbitmq = { login = \"certificate\"; };", NULL, NULL, "rabbitmq.login",
+                   "set tls = true");
+    expect_refused("rabbitmq = { tls = true; login = \"certificate\"; };", NULL, NULL,
+                   "rabbitmq.login", "needs cert_file");
+    expect_refused("rabbitmq = { ca_file = \"a\"; insecure = true; };", NULL, NULL,
+                   "rabbitmq.insecure", "certificates are given: set tls = true");
+    expect_refused("redis = { server_name = \"a\"; insecure = true; };", NULL, NULL,
+                   "redis.insecure", "certificates are given");
+    expect_refused("redis = { tls = true; socket = \"/run/redis.sock\"; };", NULL, NULL,
+                   "redis.tls", "redis.socket");
 }
 
 static void test_durations(void **state)
@@ -782,6 +851,7 @@ int main(void)
         cmocka_unit_test(test_uris),
         cmocka_unit_test(test_uri_of_the_store),
         cmocka_unit_test(test_uris_refused),
+        cmocka_unit_test(test_tls),
         cmocka_unit_test(test_durations),
         cmocka_unit_test(test_workflow),
         cmocka_unit_test(test_workflow_refused),

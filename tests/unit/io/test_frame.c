@@ -92,7 +92,7 @@ static void test_method(void **state)
 static void test_method_too_long(void **state)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
-    static char response[8000];
+    static char response[20000];
     amqp_connection_start_ok_t ok = {.response = {sizeof(response), response}};
 
     assert_int_equal(frame_put_heartbeat(&out), 0);

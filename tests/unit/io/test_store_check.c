@@ -231,6 +231,8 @@ static void test_servers(void **state)
     expect_refused("INFO", "redis_version:7.0.0\r\nredis_mode:cluster\r\n",
                    "runs in cluster mode: point redis.host at a standalone primary");
     expect_refused("INFO", "redis_version:7.0.0\r\nredis_mode:sentinel\r\n", "sentinel mode");
+    expect_refused("INFO", "redis_version:7.2.4\r\nserver_mode:cluster\r\nvalkey_version:8.1.1\r\n",
+                   "runs in cluster mode");
     expect_refused("INFO",
                    "redis_version:7.0.0\r\nrole:slave\r\nmaster_host:a\r\nmaster_port:1\r\n",
                    "is a replica of a:1");

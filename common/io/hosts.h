@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Hosts: the list of servers to which a connection may lead
+ *
+ * As text: "a", "a:5673", "[::1]:5673", "::1", or several of these with a comma between them. Used
+ * by io/config and io/bus.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/status.h"
+
+#define HOSTS_MAX 16
+
+struct host {
+    const char *name; /* a name or a number, without brackets */
+    int port;
+};
+
+struct hosts {
+    struct host list[HOSTS_MAX];
+    size_t n;
+    char *text; /* that the names point into; owned */
+};
+
+enum {
+    HOSTS_E_INVALID = 1,
+};
+
+/**
+ * hosts_parse() - read a list
+ * @out:  the caller releases it with hosts_deinit(); empty unless 0 is returned
+ * @port: of the hosts that name none
+ *
+ * Return: 0, -ENOMEM, or HOSTS_E_INVALID: hosts_fault() says what is wrong.
+ */
+int hosts_parse(struct hosts *out, const char *text, int port);
+
+/* Return: NULL; or what is wrong with a list, for a person. */
+const char *hosts_fault(const char *text);
+
+/* Accepts hosts that are all zero. */
+void hosts_deinit(struct hosts *hosts);
+static inline void hosts_deinit_p(struct hosts *hosts)
+{
+    hosts_deinit(hosts);
+}
+
+/* The place in the list at which a process of this name begins, so that many processes spread over
+ * the hosts. */
+size_t hosts_begin(const struct hosts *hosts, const char *process);
+
+/* A hash of a text (FNV-1a). */
+uint32_t hosts_hash(const char *text);
+
+/* Clear text may go to this machine only, unless a setting allows more: whether an address is of
+ * this machine (loopback); whether a host is a number, and not of this machine. */
+bool hosts_is_loopback(const struct sockaddr *address);
+bool hosts_is_remote_number(const char *host);
+
+/* Says why clear text to a host is refused, and what to do. @group: of settings, such as
+ * "rabbitmq". */
+void hosts_clear_refused(char *out, size_t size, const char *host, const char *group);

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Daemons and the command line over TLS: who is trusted, and certificates that change"""
+
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
+
+import authority
+import cluster
+import servers
+import tap
+import wire
+
+CLIENT = "drover-client"
+
+
+class Tls(cluster.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        conf = ("auth_mechanisms.1 = PLAIN\nauth_mechanisms.2 = AMQPLAIN\n"
+                "auth_mechanisms.3 = EXTERNAL\nssl_cert_login_from = common_name\n")
+        cls.rabbit = servers.Rabbit(conf=conf, tls=True, plugins=["rabbitmq_auth_mechanism_ssl"])
+        cls.redis = servers.Redis(tls=True)
+        for server in (cls.rabbit, cls.redis):
+            cls.addClassCleanup(server.close)
+            server.begin()
+        for server in (cls.rabbit, cls.redis):
+            server.await_start()
+
+    def setUp(self):
+        super().setUp()
+        self.others = authority.Authority(self.directory / "others")
+
+    # --- a job ---
+
+    def test_job(self):
+        """Every connection of every daemon, and of the command line, is encrypted."""
+        c = self.cluster()
+        c.client.submit(wire.submit("job", wire.chain(3)))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+        self.assertEqual(0, c.drover("get", "job").returncode)
+        self.assertEqual(0, c.drover("get", "job", "--from-store").returncode)
+        encrypted = self.rabbit.rabbitmqctl("list_connections", "ssl", "client_properties")
+        lines = [line for line in encrypted.splitlines() if "drover" in line]
+        self.assertEqual(5, len(lines), encrypted)  # a supervisor consumes nothing
+        self.assertTrue(all(line.startswith("true") for line in lines), encrypted)
+
+    def test_client_certificate(self):
+        """The broker takes the user from the certificate; there is no password."""
+        own = self.rabbit.tls.authority.issue_client(CLIENT)
+        login = {"login": "certificate", "cert_file": str(own.cert), "key_file": str(own.key),
+                 "password": "wrong"}
+        self.rabbit.rabbitmqctl("add_user", CLIENT, "unknown to all")
+        self.addCleanup(self.rabbit.rabbitmqctl, "delete_user", CLIENT)
+        supervisors = {"security": {"supervisors": CLIENT}}
+        c = self.cluster(agents=0, supervisors=0, settings={"scheduler": supervisors})
+        self.rabbit.rabbitmqctl("set_permissions", "-p", c.name, CLIENT, ".*", ".*", ".*")
+        for daemon in (c.add_agent({"rabbitmq": login}), c.add_supervisor({"rabbitmq": login})):
+            servers.wait_for(daemon.up, f"{daemon.name} to log in")
+        c.client.submit(wire.submit("job", wire.chain(1)))
+        c.client.settled("job")
+        self.assertIn(CLIENT, self.rabbit.rabbitmqctl("list_connections", "user"))
+        self.assertEqual([], c.supervisors[0].records("bus_disconnected"))
+        done = self.drover(f"amqps://{servers.HOST}:{self.rabbit.tls.port}/{c.name}",
+                           RABBITMQ__CA_FILE=self.rabbit.tls.ca, RABBITMQ__LOGIN="certificate",
+                           RABBITMQ__CERT_FILE=own.cert, RABBITMQ__KEY_FILE=own.key)
+        self.assertEqual(0, done[0], done[1])
+
+    # --- refusals ---
+
+    def drover(self, url, **settings):
+        """Returns the exit code and what the command says."""
+        variables = {f"DROVER_{name}": str(value) for name, value in settings.items()}
+        done = subprocess.run(
+            [wire.BUILD / "cli" / "drover", "list", "--timeout", "20s", "--url", url],
+            env={**cluster.own_environment(), **cluster.SANITIZER_OPTIONS,
+                 "DROVER_RABBITMQ__PASSWORD": "guest", **variables},
+            capture_output=True, text=True, timeout=120,
+        )
+        self.assertNotRegex(done.stderr, cluster.SANITIZER)
+        return done.returncode, done.stderr
+
+    def test_refused_brokers(self):
+        """Each trouble has a text that says what it is. No Drover is in this vhost, which the last
+        refusal says: the connection was good."""
+        tls, clear = self.rabbit.tls, self.rabbit.port
+        ca = {"RABBITMQ__CA_FILE": tls.ca}
+        for url, settings, said in (
+            (f"amqps://guest@localhost:{tls.port}/", ca, "has no Drover yet"),
+            (f"amqps://guest@{servers.HOST}:{tls.port}/", ca, "has no Drover yet"),
+            (f"amqps://guest@localhost:{tls.port}/", {"RABBITMQ__CA_FILE": self.others.ca},
+             "its certificate is of an authority that is not in ca_file"),
+            (f"amqps://guest@localhost:{tls.port}/", {}, "authority that is not in ca_file"),
+            (f"amqps://guest@localhost:{tls.port}/", {**ca, "RABBITMQ__SERVER_NAME": "broker"},
+             "its certificate is not for broker"),
+            (f"amqps://guest@127.0.0.2:{clear}/", ca, "connection refused"),
+            (f"amqps://guest@localhost:{clear}/", ca, "it does not speak TLS at this port"),
+            (f"amqp://guest@localhost:{tls.port}/", ca, "the server speaks TLS at this port"),
+            (f"amqps://guest@localhost:{tls.port}/", {"RABBITMQ__CA_FILE": "/nonexistent"},
+             "rabbitmq.ca_file: cannot read /nonexistent: No such file"),
+            (f"amqps://guest@localhost:{tls.port}/",
+             {**ca, "RABBITMQ__CERT_FILE": tls.cert}, "rabbitmq.key_file: is missing"),
+            ("amqp://guest@192.0.2.1/", {}, "192.0.2.1 is no loopback address"),
+        ):
+            with self.subTest(url=url, **settings):
+                code, error = self.drover(url, **settings)
+                self.assertNotEqual(0, code)
+                self.assertIn(said, error)
+
+    def scheduler(self, name, redis):
+        """Starts a scheduler with these settings of Redis; returns it."""
+        settings = {"name": name, "log": {"format": "json"},
+                    "rabbitmq": {"port": self.rabbit.port}, "redis": redis}
+        daemon = cluster.Daemon("scheduler", name, self.directory, settings)
+        self.addCleanup(daemon.kill)
+        daemon.start()
+        return daemon
+
+    def test_refused_stores(self):
+        tls = self.redis.tls
+        good = {"host": "localhost", "port": tls.port, "tls": True, "ca_file": str(tls.ca)}
+        for name, redis, event, said in (
+            ("a", {**good, "ca_file": str(self.others.ca)}, "store_refused", "not in ca_file"),
+            ("b", {**good, "server_name": "store"}, "store_refused", "is not for store"),
+            ("c", {**good, "port": self.redis.port, "call_timeout": "1s"}, "store_unreachable",
+             "does it speak TLS at this port"),
+            ("d", {**good, "tls": False}, "store_unreachable", "closed the connection|reset"),
+        ):
+            with self.subTest(said):
+                daemon = self.scheduler(name, redis)
+                servers.wait_for(lambda d=daemon, e=event: d.records(e), said)
+                self.assertRegex(daemon.records(event)[-1]["why"], said)
+                daemon.kill()
+
+    def test_wrong_files(self):
+        """A daemon does not start with files that it cannot use."""
+        own = self.others.issue_client("own")
+        other = self.others.issue_client("other")
+        shutil.copy(own.key, own.key.with_suffix(".open"))
+        own.key.with_suffix(".open").chmod(0o644)
+        for files, said in (
+            ({"cert_file": own.cert, "key_file": other.key}, "belongs to"),
+            ({"cert_file": own.cert, "key_file": own.key.with_suffix(".open")}, "chmod o="),
+            ({"ca_file": own.key}, "has no certificate in PEM"),
+        ):
+            sets = [f"--set=rabbitmq.{name}={path}" for name, path in files.items()]
+            done = subprocess.run(
+                [wire.BUILD / "supervisor" / "drover-supervisor", "--check-config",
+                 "--set=rabbitmq.tls=true", *sets],
+                capture_output=True, text=True, timeout=60, env=cluster.own_environment())
+            self.assertEqual(2, done.returncode)
+            self.assertIn(said, done.stderr)
+
+    # --- certificates that change ---
+
+    def replace_certificates(self, by):
+        """Has the broker serve a certificate of another authority from now on."""
+        tls = self.rabbit.tls
+        issued = by.issue_server("server", "localhost", servers.HOST)
+        shutil.copy(issued.cert, tls.cert)
+        shutil.copy(issued.key, tls.key)
+        self.rabbit.rabbitmqctl("eval", "ssl:clear_pem_cache().")
+
+    def test_rotation(self):
+        """A new authority: the daemons trust it after SIGHUP, and go on with both. A file that is
+        wrong changes nothing."""
+        tls = self.rabbit.tls
+        before = [path.read_bytes() for path in (tls.cert, tls.key)]
+        trusted = self.directory / "trusted.pem"
+        trusted.write_bytes(tls.ca.read_bytes())
+        more = {"rabbitmq": {"ca_file": str(trusted)}}
+        c = self.cluster(settings={role: more for role in ("scheduler", "agent", "supervisor")})
+        try:
+            self.rotate(c, trusted)
+        finally:
+            tls.cert.write_bytes(before[0])
+            tls.key.write_bytes(before[1])
+            self.rabbit.rabbitmqctl("eval", "ssl:clear_pem_cache().")
+
+    def rotate(self, c, trusted):
+        good = trusted.read_bytes()
+        trusted.write_text("nonsense")
+        for daemon in c.daemons:
+            daemon.signal(signal.SIGHUP)
+            servers.wait_for(lambda d=daemon: d.records("reload_refused"), "the refusal")
+            self.assertIn("no certificate", daemon.records("reload_refused")[0]["why"])
+        trusted.write_bytes(good + self.others.ca.read_bytes())
+        for daemon in c.daemons:
+            daemon.signal(signal.SIGHUP)
+            servers.wait_for(lambda d=daemon: d.records("reloaded"), "the new certificates")
+        self.replace_certificates(self.others)
+        self.rabbit.rabbitmqctl("close_all_connections", "-p", c.name, "rotation")
+        servers.wait_for(lambda: all(len(d.records("bus_up")) > 1 for d in c.daemons), "all back")
+        self.assertEqual([], [d.name for d in c.daemons if d.records("bus_refused")])
+        c.client = type(c.client)(self.rabbit, c.name)
+        c.client.submit(wire.submit("job", wire.chain(2)))
+        c.client.settled("job")
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Certificates for tests, made by deploy/authority.py
+
+    authority = authority.Authority(folder)
+    server = authority.issue_server("server", "localhost", "127.0.0.1")
+    client = authority.issue_client("drover-agent")
+    authority.ca, server.cert, server.key       paths of PEM files
+"""
+
+import collections
+import pathlib
+import subprocess
+import sys
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "authority.py"
+Issued = collections.namedtuple("Issued", "cert key")
+
+
+class Authority:
+    """An authority of its own, or the one that the folder has already."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.ca = self.folder / "ca.pem"
+        self._run("--client", "first")
+
+    def _run(self, *arguments):
+        subprocess.run([sys.executable, "-B", SCRIPT, self.folder, *arguments], check=True,
+                       stdout=subprocess.DEVNULL)
+
+    def _issued(self, name):
+        return Issued(self.folder / f"{name}.pem", self.folder / f"{name}.key")
+
+    def issue_server(self, name, *hosts):
+        self._run("--renew", "--server", f"{name}={','.join(hosts)}")
+        return self._issued(name)
+
+    def issue_client(self, name):
+        self._run("--renew", "--client", name)
+        return self._issued(name)
