@@ -172,7 +172,8 @@ void link_await(struct link *link)
         uv_timer_stop(&link->timer);
 }
 
-static struct call *call_new(const char *what, va_list arguments)
+__attribute__((format(printf, 1, 0))) static struct call *call_new(const char *what,
+                                                                   va_list arguments)
 {
     char text[LINK_WHY_LEN];
     int len = vsnprintf(text, sizeof(text), what, arguments);
