@@ -37,7 +37,7 @@ struct bus {
 
     uv_prepare_t flush;     /* runs while something waits to be handed to the links */
     uv_timer_t close_timer; /* bounds bus_close() */
-    uv_timer_t pulse_timer; /* what was refused to pulses is tried again */
+    uv_timer_t pulse_timer; /* the bus asks for the pulse queue again */
     uv_timer_t ack_timer;   /* acks that wait leave */
     int n_handles;          /* of these four, and of the two of each link, still open */
     struct list pending;    /* struct outgoing, to be handed over at the end of the iteration */

@@ -76,7 +76,7 @@ struct bus_config {
     bool direct_reply;  /* also consume amq.rabbitmq.reply-to on the publishing channel ... */
     int direct_source;  /* ... and hand over what arrives with this source; no ack needed */
     bool pulse;         /* consume a queue of its own as well, for bus_pulse() */
-    int pulse_again_ms; /* default 60000: before what was refused to pulses is tried again */
+    int pulse_again_ms; /* default 60000: how often it asks again for a refused pulse queue */
 };
 
 /* Frees a delivery that on_delivery handed over. Returns NULL. */
@@ -164,7 +164,7 @@ void bus_requeue(struct bus *bus, uint64_t handle);
 void bus_consume(struct bus *bus, bool wanted);
 
 /**
- * bus_close() - send what is waiting, then close the connections
+ * bus_close() - send the waiting messages, then close the connections
  * @on_closed: runs when all is gone, may free the bus; not NULL
  *
  * Outcomes are still reported and acks of the same iteration still sent; deliveries are not handed

@@ -20,7 +20,7 @@ _Static_assert(FRAME_OVERHEAD == FRAME_HEAD + FRAME_FOOT, "all of a frame but it
 
 /* ---- reading ---- */
 
-/* What is left to read; after something that is not there, nothing. */
+/* The bytes that are not read yet. A read beyond their end fails, and leaves none. */
 struct reader {
     struct bytes left;
     bool failed;
@@ -109,8 +109,8 @@ int frame_decode_start(const struct frame *frame, struct frame_start *out)
     return r.failed ? -EBADMSG : 0;
 }
 
-/* Reads the value of a field; of a text, *text is what it says, and of a number *number. A table
- * or an array says how long it is, so it is passed over whole, however deep it is. */
+/* Reads the value of a field. *text becomes the value of a text, *number that of a 64-bit number. A
+ * table or an array begins with its length, so the reader skips it whole, however deep it is. */
 static void read_value(struct reader *r, struct bytes *text, int64_t *number)
 {
     char type = (char)read_number(r, 1);

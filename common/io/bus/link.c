@@ -152,9 +152,9 @@ static void finish(struct link *link)
     check_ended(link);
 }
 
-/* Return: the pause after all hosts were tried, in ms: from half of what is due to all of it, so
- * that a fleet does not come back in step. A connection that lasted was a good one: the next pause
- * is short again. */
+/* Return: the pause in ms after the link has tried all hosts. It doubles each time; a random part
+ * of up to half is taken off, so that processes do not reconnect at the same moment. After a
+ * connection that lasted it begins anew. */
 static int64_t next_pause(struct link *link)
 {
     const int64_t most = link->config->reconnect_max_ms;

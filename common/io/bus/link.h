@@ -173,7 +173,7 @@ int link_side_begin(struct link *link, int (*done)(struct link *link, bool refus
 /* Reports a refusal to the owner; the link goes on. */
 void link_report_refused(struct link *link);
 
-/* Puts a method, or a message, to what is to be sent over LINK_CHANNEL. */
+/* Appends a method, or a message, to the frames that the next link_flush() writes. */
 int link_put_method(struct link *link, amqp_method_number_t method, void *arguments);
 int link_put_message(struct link *link, amqp_basic_publish_t *publish,
                      amqp_basic_properties_t *properties, struct bytes body);
@@ -181,7 +181,7 @@ int link_put_message(struct link *link, amqp_basic_publish_t *publish,
 /* Writes all that was put, as one. */
 int link_flush(struct link *link);
 
-/* Whether the socket has no room: what is put now waits. */
+/* Whether the socket has no room for more: frames that are written now wait in the stream. */
 bool link_is_full(const struct link *link);
 
 /* --- among the files of the link, each of which calls only those above it in this list --- */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Link, what is sent: methods, messages, calls that wait for an answer, and the side channel
+ * Link, sending: methods, messages, calls that wait for an answer, and the side channel
  *
  * See io/bus/link.h. Called by the other files of the link, and by its roles.
  */

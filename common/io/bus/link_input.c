@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Link, what is received: frames become methods and messages, and these change the link
+ * Link, receiving: cuts frames into methods and messages, and changes the state of the link
  *
  * See io/bus/link.h. Called by link.c and the fuzz target frames.
  */

@@ -33,5 +33,6 @@ struct login_limits {
 int login_open(struct buf *out, const struct bus_config *config, const amqp_connection_tune_t *tune,
                struct login_limits *agreed);
 
-/* What is wrong with the first bytes of a server that is no broker, for a person; NULL: nothing. */
+/* Return: why a server whose first bytes these are is no broker, for a person; NULL if it may be.
+ */
 const char *login_fault(struct bytes first);

@@ -42,7 +42,7 @@ struct assembly {
 /**
  * message_header(), message_body() - add a frame
  * @payload: of the frame
- * @limit:   bytes of a body; what is longer is cut, and `oversize` set
+ * @limit:   the most bytes of a body; a longer body is cut, and `oversize` is set
  *
  * Return: 1 if the message is complete; 0 if there is more to come; -EBADMSG if such a frame has no
  * place there; -ENOMEM.

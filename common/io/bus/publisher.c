@@ -403,7 +403,7 @@ static bool must_declare(const struct publisher *p)
     return m && m->message.actor && p->link.config->declare && !knows_actor(p, m->message.actor);
 }
 
-/* Begins what has to go over the side channel. */
+/* Begins an inspection, or the declaration of a task queue, over the side channel. */
 static int send_aside(struct publisher *p)
 {
     const struct inspection *i = &p->inspection;

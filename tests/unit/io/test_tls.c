@@ -24,7 +24,7 @@
 #define DAY 86400L
 #define PATH_LEN 128
 
-static char folder[] = "/tmp/test_tls-XXXXXX";
+static char folder[] = "/tmp/drover-tls-XXXXXX";
 
 /* ---- certificates ---- */
 
