@@ -440,6 +440,7 @@ class Rabbit(Server):
 
     def await_start(self):
         super().await_start()
+        self._evaluate("ok = rabbit:await_startup()")  # it listens before rabbitmqctl may be used
         self._lift_delivery_limit("/")
 
     @contextlib.contextmanager

@@ -4535,7 +4535,7 @@ RULES = {
             "    if (c->pulse_asked && link_side_is_free(link))\n        return declare_pulse(c);\n"
             "    return c->stop",
             "    return c->stop",
-            f"{BUS_PULSE} test_pulse",
+            f"{BUS_PULSE} test_pulse_from_the_first",
         ),
         "a peer that reads nothing is waited for": (
             "common/io/bus/link.c",

@@ -72,6 +72,20 @@ static void test_pulse(void **state)
     assert_int_equal(w->b.seen[n + 1], 1); /* no message was before it */
 }
 
+/* Work that comes as soon as a bus is up has its pulses: the queues are consumed after the pulse
+ * queue is declared. */
+static void test_pulse_from_the_first(void **state)
+{
+    struct world *w = *state;
+
+    for (int i = 0; i < 10; i++) {
+        begin_with_pulse(w, true, 0);
+        send_pulse(w, &w->a);
+        shut(w, &w->a);
+        w->a.ups = 0;
+    }
+}
+
 /* A bus that consumes nothing has no queue for pulses. */
 static void test_pulse_without_queue(void **state)
 {
@@ -221,6 +235,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         bus_test(test_pulse),
+        bus_test(test_pulse_from_the_first),
         bus_test(test_pulse_without_queue),
         bus_test(test_pulse_after_loss),
         bus_test(test_pulse_refused),
