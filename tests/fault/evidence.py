@@ -38,6 +38,7 @@ GONE = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError)
 COPY_EVERY_S = 0.2
 TRACE = "amq.rabbitmq.trace"
 TICK_MS = 100
+UP_S = 60  # for the first tick
 LAST_TICK_MS = 30000  # for the last tick: after that the trace counts as lost
 TRACE_LAG_MS = 100  # of the broker, from a message to its trace
 ALERTS = "test.alerts"  # the client's queue for alerts
@@ -158,15 +159,22 @@ class Tracer(threading.Thread):
     If the broker ends, the traces in its queue are lost. So the tracer sends a message of its own,
     a tick, through that queue at short intervals: it has seen everything from before the last tick
     that came back was sent.
+
+    A tick comes back whether or not the broker traces. The trace of a tick shows that it does; the
+    broker puts this trace into the queue just before the tick.
     """
 
     def __init__(self, cluster, log, faults):
         super().__init__(daemon=True)
         self._cluster, self._log, self._faults = cluster, log, faults
         self._ticked = now_ms()  # when the last tick that came back was sent
+        self._traced = b""  # the last tick whose trace came
+        self._untraced = None  # when the first tick that came back without its trace was sent
         self._stopping, self._up = threading.Event(), threading.Event()
         self.start()
-        self._up.wait(60)
+        if not self._up.wait(UP_S):
+            self._stopping.set()
+            raise servers.ServerError(f"the broker does not trace within {UP_S} s")
 
     def run(self):
         lost = False
@@ -190,7 +198,6 @@ class Tracer(threading.Thread):
         channel.basic_consume(queue, self._take, auto_ack=True)
         self._cluster.rabbit.trace(self._cluster.name)
         self._channel, self._queue, self._ticked = channel, queue, began
-        self._up.set()
         return connection
 
     def _tick(self):
@@ -218,10 +225,12 @@ class Tracer(threading.Thread):
 
     def _take(self, _channel, method, properties, body):
         if method.exchange != TRACE:
-            self._ticked = int(body)
+            self._take_tick(body)
             return
         way, _, place = method.routing_key.partition(".")
         ours = place == self._queue or self._queue in properties.headers.get("routing_keys", ())
+        if ours and way == "publish":
+            self._traced = body
         if ours or place.startswith("drover.pulse"):
             return
         of_message = properties.headers.get("properties") or {}
@@ -233,9 +242,20 @@ class Tracer(threading.Thread):
             body=base64.b64encode(body).decode(),
         )
 
+    def _take_tick(self, body):
+        self._ticked = int(body)
+        if body == self._traced:
+            self._up.set()
+        elif self._untraced is None:
+            self._untraced = self._ticked
+
     def stop(self):
+        """Fails if the broker has not traced all the time: the absence of a message in the trace
+        would say nothing."""
         self._stopping.set()
         self.join()
+        if self._untraced is not None:
+            raise servers.ServerError(f"the broker did not trace at {self._untraced}")
 
 
 def _read(redis_, key, name, kind):

@@ -4,6 +4,7 @@ does not."""
 
 import pathlib
 import sys
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -11,6 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import checker
 import cluster
 import evidence
+import servers
 import tap
 import wire
 
@@ -55,6 +57,49 @@ class Evidence(cluster.TestCase):
         lines = log.read_text().splitlines(True)
         log.write_text("".join(line for line in lines if "EFFECT good-3/b/1 " not in line))
         self.assertIn("I5", {violation.rule for violation in checker.judge(directory)})
+
+
+class Tracing(cluster.TestCase):
+    own_servers = True
+
+    def test_two_traces_begin_at_the_same_time(self):
+        """Both go on, although the node keeps one list for them. While application_controller does
+        not run, a call reads the list and waits before it writes the list."""
+        with self.rabbit.vhost() as one, self.rabbit.vhost() as two:
+            self.rabbit._evaluate("sys:suspend(application_controller)")
+            calls = [threading.Thread(target=self.rabbit.trace, args=(vhost,))
+                     for vhost in (one, two)]
+            try:
+                for call in calls:
+                    call.start()
+                servers.wait_for(self._both_wait, "both calls to wait")
+            finally:
+                self.rabbit._evaluate("sys:resume(application_controller)")
+                for call in calls:
+                    call.join()
+            for vhost in (one, two):
+                self.rabbit._evaluate(f'true = rabbit_trace:enabled(<<"{vhost}">>), ok')
+
+    def _both_wait(self):
+        """Besides the call that asks, two calls are evaluated, and wait."""
+        try:
+            self.rabbit._evaluate(
+                "[_, _] = [Pid || Pid <- processes() -- [self()], "
+                "{_, waiting} <- [process_info(Pid, status)], "
+                "{_, Stack} <- [process_info(Pid, backtrace)], "
+                'binary:match(Stack, <<"eval_str">>) =/= nomatch], ok'
+            )
+        except servers.ServerError:
+            return False
+        return True
+
+    def test_end_of_the_trace(self):
+        """A trace that has ended is no evidence."""
+        c = self.cluster(1, 0, 0)  # a scheduler makes the exchange of events
+        collector = evidence.Collector(c, self.directory / "evidence")
+        self.rabbit._evaluate(f'ok = rabbit_trace:stop(<<"{c.name}">>)')
+        with self.assertRaisesRegex(servers.ServerError, "did not trace"):
+            collector.judge()
 
 
 if __name__ == "__main__":

@@ -487,8 +487,15 @@ class Rabbit(Server):
 
     def trace(self, vhost):
         """Has each message of a vhost published to its exchange amq.rabbitmq.trace, until the node
-        ends."""
-        self._evaluate(f'rabbit_trace:start(<<"{vhost}">>), ok')
+        ends.
+
+        The node keeps one list of the vhosts that it traces. rabbit_trace:start reads the list and
+        writes it back without a lock: of two calls at the same time one would be lost.
+        """
+        self._evaluate(
+            f'ok = global:trans({{drover_trace, self()}}, '
+            f'fun() -> rabbit_trace:start(<<"{vhost}">>) end, [node()])'
+        )
 
     @contextlib.contextmanager
     def deaf(self, vhost, name):
