@@ -126,7 +126,7 @@ static void on_recorded(struct scheduler *s, struct transition_op *t,
     struct op *op = &t->op;
     Drover__V1__ReceiptCode code = DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_ALREADY;
 
-    rollback_accepted(s, op);
+    rollback_accepted(s, op, transition->watermark);
     if (transition->code == OPS_CREATED) {
         code = DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED;
         s->stats.created++;

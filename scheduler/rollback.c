@@ -11,7 +11,10 @@
  * and moved the watermark beyond what was lost.
  *
  * A job is accepted when the store has answered a Submit of it with CREATED or ALREADY. Each
- * accepted job that is gone raises the alert JOB_LOST. Nothing else has to be done: a reply for a
+ * accepted job that is gone raises the alert JOB_LOST. A scheduler remembers accepted jobs for a
+ * time, and so many at most. Of those that it has forgotten it keeps the highest watermark at which
+ * one was created: if the partition now shows a lower one, jobs are gone that nobody can name, and
+ * STORE_LOSS_UNKNOWN says so. Nothing else has to be done: a reply for a
  * job that is gone is answered UNKNOWN_JOB, one to a token that is gone STALE, and a step whose
  * result is gone is done again under the same idempotency key.
  *
@@ -31,19 +34,24 @@
 #define WENT_BACK "STORE_WENT_BACK"
 #define LOST "STORE_LOST"
 #define JOB_LOST "JOB_LOST"
+#define LOSS_UNKNOWN "STORE_LOSS_UNKNOWN"
 
 /* The watermark of a partition, as the last answer has shown it. */
 struct watermark {
     char id[NONCE_LEN + 1]; /* "": the partition has not answered yet */
     char run[SCHEDULER_RUN_MAX + 1];
     uint64_t count;
+    uint64_t forgotten;      /* the highest one at which a forgotten job was created; 0: none */
+    struct list jobs;        /* accepted ones of this partition, oldest first */
     bool may_have_gone_back; /* a job that it does not have is lost */
 };
 
 /* An accepted job. */
 struct accepted {
-    struct list link; /* in rollback.accepted, oldest first; or in .missing_jobs */
+    struct list age;  /* in rollback.accepted, oldest first */
+    struct list node; /* in the jobs of its partition; or in rollback.missing_jobs */
     uint64_t number;  /* ascending */
+    uint64_t count;   /* the watermark that it was created at; 0: not known, or by another call */
     int64_t at;
     uint32_t partition;
     char job[];
@@ -66,12 +74,17 @@ static struct check_op *check_of(struct op *op)
 
 static struct accepted *accepted_of(struct list *l)
 {
-    return list_entry(l, struct accepted, link);
+    return list_entry(l, struct accepted, node);
 }
 
 static void forget(struct scheduler *s, struct accepted *accepted)
 {
-    list_remove(&accepted->link);
+    struct watermark *watermark = &s->rollback.watermarks[accepted->partition];
+
+    if (accepted->count > watermark->forgotten)
+        watermark->forgotten = accepted->count;
+    list_remove(&accepted->age);
+    list_remove(&accepted->node);
     s->rollback.n_accepted--;
     free(accepted);
 }
@@ -80,25 +93,27 @@ void rollback_forget_old(struct scheduler *s)
 {
     /* While a check asks for accepted jobs none is forgotten. */
     while (s->rollback.ops_running == 0 && !list_empty(&s->rollback.accepted)) {
-        struct accepted *oldest = accepted_of(s->rollback.accepted.next);
+        struct accepted *oldest = list_entry(s->rollback.accepted.next, struct accepted, age);
 
         if (s->rollback.n_accepted <= ROLLBACK_ACCEPTED_MAX &&
-            s->now - oldest->at < ROLLBACK_ACCEPTED_MS)
+            s->now - oldest->at < s->rollback.window_ms)
             return;
         forget(s, oldest);
     }
 }
 
-void rollback_accepted(struct scheduler *s, const struct op *op)
+void rollback_accepted(struct scheduler *s, const struct op *op, uint64_t count)
 {
     size_t len = strlen(op->job);
     struct accepted *accepted = or_abort(malloc(sizeof(*accepted) + len + 1));
 
     accepted->number = ++s->rollback.last_accepted;
+    accepted->count = count;
     accepted->at = s->now;
     accepted->partition = op->partition;
     memcpy(accepted->job, op->job, len + 1);
-    list_append(&s->rollback.accepted, &accepted->link);
+    list_append(&s->rollback.accepted, &accepted->age);
+    list_append(&s->rollback.watermarks[op->partition].jobs, &accepted->node);
     s->rollback.n_accepted++;
     rollback_forget_old(s);
 }
@@ -106,19 +121,10 @@ void rollback_accepted(struct scheduler *s, const struct op *op)
 void rollback_free(struct scheduler *s)
 {
     for (struct list *l; (l = list_pop(&s->rollback.accepted));)
-        free(accepted_of(l));
+        free(list_entry(l, struct accepted, age));
     for (struct list *l; (l = list_pop(&s->rollback.missing_jobs));)
         free(accepted_of(l));
     free(s->rollback.watermarks);
-}
-
-/* The next accepted job of a partition after @l; NULL: there is none. */
-static struct accepted *next_of(struct scheduler *s, struct list *l, uint32_t partition)
-{
-    for (l = l->next; l != &s->rollback.accepted; l = l->next)
-        if (accepted_of(l)->partition == partition)
-            return accepted_of(l);
-    return NULL;
 }
 
 /* ---- the end of a check ---- */
@@ -135,9 +141,13 @@ static void report(struct scheduler *s, struct item *item)
         alert_of_store(s, item, accepted_of(l)->job, JOB_LOST, s->store_time);
         free(accepted_of(l));
     }
+    if (s->rollback.unnamed)
+        alert_of_store(s, item, "", LOSS_UNKNOWN, s->store_time);
+    s->stats.losses_unknown += s->rollback.unnamed;
     s->stats.lost += jobs;
     log_error("store_went_back", LOG_S("reason", reason),
-              LOG_I("partitions", s->rollback.n_back + s->rollback.n_lost), LOG_I("jobs", jobs));
+              LOG_I("partitions", s->rollback.n_back + s->rollback.n_lost), LOG_I("jobs", jobs),
+              LOG_I("unnamed", s->rollback.unnamed));
 }
 
 /* The call of this operation has its answer. The last one ends the check. */
@@ -150,6 +160,7 @@ static void check_done(struct scheduler *s, struct op *op)
     if (s->rollback.n_back + s->rollback.n_lost > 0)
         report(s, op->item);
     s->rollback.n_back = s->rollback.n_lost = 0;
+    s->rollback.unnamed = false;
 }
 
 /* ---- a check ---- */
@@ -165,10 +176,9 @@ static void check_call(struct scheduler *s, struct op *op)
         op_unref(s, op);
         return;
     }
-    for (struct accepted *a = next_of(s, &s->rollback.accepted, op->partition); a && n < OPS_BUDGET;
-         a = next_of(s, &a->link, op->partition))
-        if (a->number >= check_of(op)->first)
-            jobs[n++] = a->job;
+    list_foreach(l, &s->rollback.watermarks[op->partition].jobs)
+        if (n < OPS_BUDGET && accepted_of(l)->number >= check_of(op)->first)
+            jobs[n++] = accepted_of(l)->job;
     ops_watermark(s->out, op_call_id(s, op), op->partition, s->rollback.run, op->nonce, jobs, n);
 }
 
@@ -183,10 +193,15 @@ static void compare(struct scheduler *s, struct watermark *watermark, uint64_t r
     bool known = watermark->id[0] != '\0';
     bool other_run = strcmp(watermark->run, s->rollback.run) != 0;
     bool lost = known && !bytes_is(shows->id, watermark->id);
-    bool back = known && (other_run ? shows->count_at_run_start : shows->count) < remembered;
+    uint64_t kept = lost ? 0 : other_run ? shows->count_at_run_start : shows->count;
+    bool back = known && kept < remembered;
 
     s->rollback.n_lost += lost;
     s->rollback.n_back += back && !lost;
+    if (known && kept < watermark->forgotten) {
+        s->rollback.unnamed = true;
+        watermark->forgotten = kept; /* what it keeps may be lost another time */
+    }
     watermark->may_have_gone_back |= lost || back || (known && other_run);
     if (lost || back || shows->count > watermark->count)
         watermark->count = shows->count;
@@ -200,19 +215,20 @@ static void compare(struct scheduler *s, struct watermark *watermark, uint64_t r
 static void take_missing_jobs(struct scheduler *s, uint32_t partition,
                               const struct ops_watermark_answer *shows)
 {
-    struct list *from = &s->rollback.accepted;
+    struct list *jobs = &s->rollback.watermarks[partition].jobs, *from = jobs->next;
 
     for (uint32_t i = 0; i < shows->n_missing_jobs; i++) {
-        struct accepted *a = next_of(s, from, partition);
+        struct list *l = from;
 
-        while (a && !bytes_is(shows->missing_jobs[i], a->job))
-            a = next_of(s, &a->link, partition);
-        if (!a)
+        while (l != jobs && !bytes_is(shows->missing_jobs[i], accepted_of(l)->job))
+            l = l->next;
+        if (l == jobs)
             continue; /* it was not asked for */
-        from = a->link.prev;
-        list_remove(&a->link);
+        from = l->next;
+        list_remove(&accepted_of(l)->age);
+        list_remove(l);
         s->rollback.n_accepted--;
-        list_append(&s->rollback.missing_jobs, &a->link);
+        list_append(&s->rollback.missing_jobs, l);
     }
 }
 
@@ -264,10 +280,9 @@ static void rollback_check(struct scheduler *s)
     for (uint32_t p = 0; p < s->partitions; p++) {
         uint32_t n = 0;
 
-        for (struct accepted *a = next_of(s, &s->rollback.accepted, p); a;
-             a = next_of(s, &a->link, p))
+        list_foreach(l, &s->rollback.watermarks[p].jobs)
             if (n++ % OPS_BUDGET == 0)
-                check_partition(s, item, p, a->number);
+                check_partition(s, item, p, accepted_of(l)->number);
         if (n == 0)
             check_partition(s, item, p, 0);
     }
@@ -288,8 +303,9 @@ void rollback_observe(struct scheduler *s, const struct op *op, uint64_t count)
     }
 }
 
-void rollback_init(struct rollback *r)
+void rollback_init(struct rollback *r, int64_t window_ms)
 {
+    r->window_ms = window_ms;
     list_init(&r->accepted);
     list_init(&r->missing_jobs);
 }
@@ -297,7 +313,10 @@ void rollback_init(struct rollback *r)
 void rollback_store_up(struct scheduler *s, const char *run)
 {
     snprintf(s->rollback.run, sizeof(s->rollback.run), "%s", run);
-    if (!s->rollback.watermarks)
+    if (!s->rollback.watermarks) {
         s->rollback.watermarks = or_abort(calloc(s->partitions, sizeof(*s->rollback.watermarks)));
+        for (uint32_t p = 0; p < s->partitions; p++)
+            list_init(&s->rollback.watermarks[p].jobs);
+    }
     rollback_check(s);
 }

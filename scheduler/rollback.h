@@ -8,14 +8,13 @@
 #include "scheduler/op.h"
 #include "scheduler/scheduler.h"
 
-/* An accepted job is remembered for the time within which a store that comes back could have lost
- * the job: with everysec and a slow disk, or with a replica that lags. */
-#define ROLLBACK_ACCEPTED_MS 10000
-#define ROLLBACK_ACCEPTED_MAX 16384
+/* Accepted jobs that are remembered at most; 100 bytes each. */
+#define ROLLBACK_ACCEPTED_MAX 65536
 
 struct rollback {
     char run[SCHEDULER_RUN_MAX + 1]; /* of the store's server */
     struct watermark *watermarks;    /* by partition */
+    int64_t window_ms;               /* an accepted job is remembered for this time */
     struct list accepted;            /* jobs that the store has answered CREATED or ALREADY */
     unsigned n_accepted;
     uint64_t last_accepted;
@@ -25,16 +24,18 @@ struct rollback {
     unsigned unanswered;      /* not 0 when ops_running is 0: an answer could not be read */
     unsigned n_back;          /* partitions that went back ... */
     unsigned n_lost;          /* ... or were lost as a whole, found in this check */
+    bool unnamed;             /* jobs are gone that were accepted and forgotten */
 };
 
-void rollback_init(struct rollback *r);
+void rollback_init(struct rollback *r, int64_t window_ms);
 /* The store is connected: begins a check. To be called before any other call to the store. @run:
  * the run of its server. */
 void rollback_store_up(struct scheduler *s, const char *run);
 /* Compares the watermark in an answer with that remembered. */
 void rollback_observe(struct scheduler *s, const struct op *op, uint64_t count);
-/* Remembers an accepted job: the store has answered CREATED or ALREADY. */
-void rollback_accepted(struct scheduler *s, const struct op *op);
+/* Remembers an accepted job: the store has answered CREATED or ALREADY. @count: the watermark in
+ * the answer; 0: none. */
+void rollback_accepted(struct scheduler *s, const struct op *op, uint64_t count);
 /* Forgets the jobs that were accepted too long ago to be lost. To be called only when the store has
  * answered: during an outage none may be forgotten. */
 void rollback_forget_old(struct scheduler *s);

@@ -67,7 +67,7 @@ int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
     list_init(&s->suspects.waiting);
     list_init(&s->watches.list);
     dispatch_init(&s->dispatcher, &REPORTS);
-    rollback_init(&s->rollback);
+    rollback_init(&s->rollback, config->loss_window_ms ? config->loss_window_ms : 10000);
     id_token(rng_next(&s->rng), s->incarnation);
     *out = s;
     return 0;

@@ -125,6 +125,7 @@ struct scheduler_stats {
     uint64_t store_repeats;    /* calls repeated: the store did not answer, or refused them */
     uint64_t store_rollbacks;  /* how often the store was found to have gone back */
     uint64_t lost;             /* accepted jobs that were gone then */
+    uint64_t losses_unknown;   /* how often more were gone than were remembered */
     uint64_t open;             /* items: deliveries not acknowledged, and work of none */
     uint64_t undeclared;       /* requests to actors beyond declared_actors */
     uint64_t ignored;          /* messages of replies that were not read */
@@ -157,6 +158,7 @@ struct scheduler_config {
     /* ms in which the log and the alert command get the first alert of a cause, and at the end the
      * last one; 0: a minute. */
     int64_t alert_interval_ms;
+    int64_t loss_window_ms; /* an accepted job is remembered for this time; 0: 10 s */
     unsigned full_at; /* percent of the store's memory from which on no job is taken; 0: 100 */
 };
 

@@ -213,6 +213,8 @@ static const struct metric table[] = {
     {"store_rollbacks", METRIC_COUNTER, AT(machine.store_rollbacks),
      "times that the store was found to have gone back in time"},
     {"lost", METRIC_COUNTER, AT(machine.lost), "accepted jobs that were gone from the store then"},
+    {"losses_unknown", METRIC_COUNTER, AT(machine.losses_unknown),
+     "times that more jobs were gone than the scheduler remembered"},
 };
 
 static const struct metric_set metrics = {"scheduler", table, array_size(table)};
@@ -275,6 +277,7 @@ static int machine_new(struct scheduler_io *io, const struct config *config, con
                              .bad_replies = config->scheduler.bad_replies,
                              .horizon_ms = config->scheduler.horizon_ms,
                              .alert_interval_ms = config->scheduler.alert_interval_ms,
+                             .loss_window_ms = config->redis.loss_window_ms,
                              .full_at = (unsigned)config->scheduler.full_at,
                          },
                          seed);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "client/session.h"
 #include "io/config/config_connections.h"
+#include "io/hosts.h"
 #include "io/store/store.h"
 #include "model/history.h"
 #include "model/listing.h"
@@ -104,6 +105,19 @@ static void run_until(struct reader *r, bool (*done)(const struct reader *), int
         uv_timer_stop(&r->timer);
 }
 
+static void describe_unreachable(struct reader *r)
+{
+    const struct config *c = r->config;
+    const char *what = *c->redis.master_name ? "a primary by the Sentinels" : "Redis";
+    char place[256];
+
+    if (*c->redis.socket)
+        snprintf(place, sizeof(place), "%s", c->redis.socket);
+    else
+        hosts_describe(place, sizeof(place), c->redis.host, (int)c->redis.port);
+    snprintf(r->why, sizeof(r->why), "cannot reach %s at %s", what, place);
+}
+
 static int connected(struct reader *r, int64_t deadline)
 {
     int64_t limit = clock_monotonic_ms() + CONNECT_MS;
@@ -112,8 +126,7 @@ static int connected(struct reader *r, int64_t deadline)
     if (store_up(r->store))
         return 0;
     if (!r->refused)
-        snprintf(r->why, sizeof(r->why), "cannot reach Redis at %s:%d", r->config->redis.host,
-                 (int)r->config->redis.port);
+        describe_unreachable(r);
     return SESSION_E_UNREACHABLE;
 }
 

@@ -19,6 +19,7 @@
 #include "base/rng.h"
 #include "client/reader.h"
 #include "io/config/config_connections.h"
+#include "io/hosts.h"
 
 #define NOT_FOUND "404 NOT_FOUND"
 #define CONNECT_MS 10000     /* to connect the first time: a person waits */
@@ -36,7 +37,8 @@ struct session {
     struct bus *bus;
     struct config *config;
     struct rng rng;
-    char why[400];
+    char broker[256]; /* where it is, for a person */
+    char why[600];
     bool up;
     bool closed;
     bool interrupted;
@@ -104,8 +106,7 @@ static void on_down(void *ctx, const char *why)
     struct session *s = ctx;
 
     s->up = false;
-    set_why(s, "the connection to %s:%d was lost: %s", s->config->rabbitmq.host,
-            (int)s->config->rabbitmq.port, why);
+    set_why(s, "the connection to %s was lost: %s", s->broker, why);
 }
 
 /* An exchange that is missing is no error yet: a scheduler that has just started declares it. */
@@ -114,13 +115,12 @@ static void on_refused(void *ctx, const char *why)
     struct session *s = ctx;
 
     if (strstr(why, NOT_FOUND)) {
-        set_why(s, "the broker at %s:%d has no Drover yet, start a drover-scheduler: %s",
-                s->config->rabbitmq.host, (int)s->config->rabbitmq.port, why);
+        set_why(s, "the broker at %s has no Drover yet, start a drover-scheduler: %s", s->broker,
+                why);
         return;
     }
     s->error = SESSION_E_UNREACHABLE;
-    set_why(s, "the broker at %s:%d refuses: %s", s->config->rabbitmq.host,
-            (int)s->config->rabbitmq.port, why);
+    set_why(s, "the broker at %s refuses: %s", s->broker, why);
 }
 
 static bool take_answer(struct session *s, const struct bus_delivery *d)
@@ -240,8 +240,7 @@ static int wait_up(struct session *s, int64_t deadline)
         char why[200];
 
         bus_why(s->bus, why, sizeof(why));
-        set_why(s, "cannot reach the broker at %s:%d%s%s", s->config->rabbitmq.host,
-                (int)s->config->rabbitmq.port, why[0] ? ": " : "", why);
+        set_why(s, "cannot reach the broker at %s%s%s", s->broker, why[0] ? ": " : "", why);
     }
     return SESSION_E_UNREACHABLE;
 }
@@ -422,6 +421,7 @@ int session_new(struct session **out, struct config *config, const char *name)
         r = bus_start(s, name);
     if (r)
         return r;
+    hosts_describe(s->broker, sizeof(s->broker), config->rabbitmq.host, (int)config->rabbitmq.port);
     *out = take(s);
     return 0;
 }

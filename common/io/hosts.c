@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/str.h"
 
 #define NAME_MAX_LEN 255 /* characters of a host name (RFC 1035) */
@@ -84,6 +85,24 @@ const char *hosts_fault(const char *text)
 
     hosts_deinit(&hosts);
     return fault;
+}
+
+void hosts_describe(char *out, size_t size, const char *text, int port)
+{
+    CLEANUP(hosts_deinit) struct hosts hosts = {0};
+    size_t at = 0;
+
+    if (hosts_parse(&hosts, text, port)) {
+        snprintf(out, size, "%s", text);
+        return;
+    }
+    for (size_t i = 0; i < hosts.n && at < size; i++) {
+        const struct host *host = &hosts.list[i];
+        bool v6 = strchr(host->name, ':') != NULL;
+
+        at += (size_t)snprintf(out + at, size - at, "%s%s%s%s:%d", i ? "," : "", v6 ? "[" : "",
+                               host->name, v6 ? "]" : "", host->port);
+    }
 }
 
 void hosts_deinit(struct hosts *hosts)

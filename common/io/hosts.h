@@ -43,6 +43,10 @@ int hosts_parse(struct hosts *out, const char *text, int port);
 /* Return: NULL; or what is wrong with a list, for a person. */
 const char *hosts_fault(const char *text);
 
+/* Says where a list leads, for a person: each host with its port. @port: of the hosts that name
+ * none. */
+void hosts_describe(char *out, size_t size, const char *text, int port);
+
 /* Accepts hosts that are all zero. */
 void hosts_deinit(struct hosts *hosts);
 static inline void hosts_deinit_p(struct hosts *hosts)

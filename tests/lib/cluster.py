@@ -58,14 +58,15 @@ atexit.register(_kill_all)
 
 
 def libconfig(value, indent=0):
-    """Returns a value in the syntax of libconfig."""
+    """Returns a value in the syntax of libconfig. None leaves a setting of a group out."""
     pad = "    " * (indent + 1)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int):
         return f"{value}L" if abs(value) >= 2**31 else str(value)
     if isinstance(value, dict):
-        lines = [f"{pad}{k} = {libconfig(v, indent + 1)};\n" for k, v in value.items()]
+        lines = [f"{pad}{k} = {libconfig(v, indent + 1)};\n" for k, v in value.items()
+                 if v is not None]
         return "{\n" + "".join(lines) + pad[4:] + "}"
     if isinstance(value, (list, tuple)):
         ends = "()" if any(isinstance(item, dict) for item in value) else "[]"

@@ -302,29 +302,50 @@ static int take_rabbitmq_uri(struct config *c, struct problem *problem)
     return 0;
 }
 
+/* With Sentinels the path begins with the name of the primary. Return: NULL, or what is wrong. */
+static const char *take_redis_path(struct config *c, char *path, bool sentinel)
+{
+    char *database = path, *name;
+    int64_t number = c->redis.database;
+
+    if (sentinel) {
+        name = strsep(&database, "/");
+        if (!name || !*name)
+            return "must be the name of the primary, as in redis+sentinel://HOST/NAME";
+        name = strdup(name);
+        if (!name)
+            return "cannot be copied: out of memory";
+        take_part(&c->redis.master_name, &name);
+    }
+    if (!database || !*database)
+        return NULL;
+    if (!bytes_to_i64(bytes_str(database), &number) || number < 0 || number > INT_MAX)
+        return "must be the number of a database";
+    c->redis.database = number;
+    return NULL;
+}
+
 static int take_redis_uri(struct config *c, struct problem *problem)
 {
     CLEANUP(url_deinit) struct url url = {0};
     struct problem inner = {0};
-    int64_t database = c->redis.database;
-    int ret = *c->redis.uri ? url_parse(c->redis.uri, "redis", &url, &inner) : 0;
+    const char *fault;
+    bool sentinel = strstr(c->redis.uri, "+sentinel://") != NULL;
+    int ret = 0;
 
+    if (*c->redis.uri)
+        ret = url_parse(c->redis.uri, sentinel ? "redis+sentinel" : "redis", &url, &inner);
     if (ret)
         return ret < 0 ? ret : uri_problem("redis.uri", &inner, problem);
-    if (url.path && *url.path &&
-        (!bytes_to_i64(bytes_str(url.path), &database) || database < 0 || database > INT_MAX)) {
-        problem_set(&inner, "path", "must be the number of a database");
-        return uri_problem("redis.uri", &inner, problem);
-    }
-    if (url.host && strchr(url.host, ',')) {
-        problem_set(&inner, "host", "must be one host");
+    fault = take_redis_path(c, url.path, sentinel);
+    if (fault) {
+        problem_set(&inner, "path", "%s", fault);
         return uri_problem("redis.uri", &inner, problem);
     }
     c->redis.tls.on |= url.tls;
     take_part(&c->redis.host, &url.host);
     take_part(&c->redis.user, &url.user);
     take_part(&c->redis.password, &url.password);
-    c->redis.database = database;
     if (url.port)
         c->redis.port = url.port;
     return 0;
@@ -398,7 +419,37 @@ static int check_servers(struct config *c, struct problem *problem)
     }
     if (c->rabbitmq.port == 0)
         c->rabbitmq.port = c->rabbitmq.tls.on ? 5671 : 5672;
+    if (c->redis.port == 0)
+        c->redis.port = *c->redis.master_name ? 26379 : 6379;
     return r;
+}
+
+static int check_sentinels(struct config *c, struct problem *problem)
+{
+    const char *field = NULL, *fault = NULL;
+
+    if (*c->redis.master_name && *c->redis.socket) {
+        field = "redis.socket";
+        fault = "is the path of one server, but redis.master_name is for Sentinels: leave one out";
+    } else if (!*c->redis.master_name && *c->redis.sentinel_user) {
+        field = "redis.sentinel_user";
+        fault = "is for Sentinels: set redis.master_name";
+    } else if (*c->redis.sentinel_user && !*c->redis.sentinel_password) {
+        field = "redis.sentinel_user";
+        fault = "needs redis.sentinel_password";
+    }
+    if (fault)
+        problem_set(problem, field, "%s", fault);
+    return fault ? CONFIG_E_INVALID : 0;
+}
+
+/* What a server that is no longer the primary may have taken, before this was known. */
+static void set_loss_window(struct config *c)
+{
+    bool several = *c->redis.master_name || (!*c->redis.socket && strchr(c->redis.host, ','));
+
+    if (c->redis.loss_window_ms == 0)
+        c->redis.loss_window_ms = several ? 60000 : 10000;
 }
 
 static int check_together(const struct config *c, struct problem *problem)
@@ -431,6 +482,10 @@ static int load(struct owner *o, const struct config_source *source, struct prob
         ret = take_redis_uri(&o->config, problem);
     if (ret == 0)
         ret = check_servers(&o->config, problem);
+    if (ret == 0)
+        ret = check_sentinels(&o->config, problem);
+    if (ret == 0)
+        set_loss_window(&o->config);
     if (ret == 0)
         ret = check_together(&o->config, problem);
     return ret == 0 ? default_name(&o->config) : ret;

@@ -115,11 +115,15 @@ struct config {
         const char *socket; /* path of a Unix socket; if given, host and port are not used */
         const char *user;
         const char *password;
+        const char *master_name; /* "": host names servers; else Sentinels */
+        const char *sentinel_user;
+        const char *sentinel_password;
         int64_t database;
         const char *prefix;
         int64_t partitions;
         int durability; /* enum config_durability */
         int64_t replicas;
+        int64_t loss_window_ms;
         int64_t call_timeout_ms;
     } redis;
     struct {

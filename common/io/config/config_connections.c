@@ -97,6 +97,9 @@ struct store_config config_store(const struct config *config)
     return (struct store_config){
         .host = config->redis.host,
         .socket_path = or_null(config->redis.socket),
+        .master_name = or_null(config->redis.master_name),
+        .sentinel_user = or_null(config->redis.sentinel_user),
+        .sentinel_password = or_null(config->redis.sentinel_password),
         .port = (int)config->redis.port,
         .insecure = config->redis.tls.insecure,
         .tls = config->redis.tls.context,

@@ -74,20 +74,15 @@ static const char *names_fault(const char *names)
 }
 
 /* Colons are part of an IPv6 address, which has two at least. */
-static const char *host_fault(const char *text)
+static const char *server_name_fault(const char *text)
 {
     const char *colon = strchr(text, ':');
 
     if (*text == '\0')
-        return "must not be empty";
+        return NULL;
     if (strpbrk(text, ",[") || (colon && !strchr(colon + 1, ':')))
         return "must be one host, without a port";
-    return hosts_fault(text);
-}
-
-static const char *server_name_fault(const char *text)
-{
-    return *text ? host_fault(*text == '.' ? "a b" : text) : NULL;
+    return hosts_fault(*text == '.' ? "a b" : text);
 }
 
 static const char *listen_fault(const char *text)
@@ -166,12 +161,20 @@ const struct setting config_settings[] = {
      .text = "declare exchanges and queues; else they must be there"},
 
     {"redis.uri", SETTING_SECRET, STORE_READERS, AT(redis.uri), "",
-     .text = "redis://user:password@host:port/database, or rediss:// for TLS; its parts go before "
-             "the settings below"},
-    {"redis.host", SETTING_TEXT, STORE_READERS, AT(redis.host), "127.0.0.1", .fault = host_fault,
-     .text = "where Redis or Valkey is"},
-    {"redis.port", SETTING_INTEGER, STORE_READERS, AT(redis.port), "6379", 1, UINT16_MAX,
-     .text = "its port"},
+     .text = "redis://user:password@host:port/database, or rediss:// for TLS; "
+             "redis+sentinel://user:password@sentinel,sentinel/name/database with Sentinels; its "
+             "parts go before the settings below"},
+    {"redis.host", SETTING_TEXT, STORE_READERS, AT(redis.host), "127.0.0.1", .fault = hosts_fault,
+     .text = "where Redis or Valkey is; several servers with a comma between them, as in "
+             "a,b:6380,[::1]: the primary of them is used; with redis.master_name the Sentinels"},
+    {"redis.port", SETTING_INTEGER, STORE_READERS, AT(redis.port), "0", 0, UINT16_MAX,
+     .text = "its port; 0: 6379, or 26379 for Sentinels"},
+    {"redis.master_name", SETTING_TEXT, STORE_READERS, AT(redis.master_name), "",
+     .text = "of the primary, as the Sentinels know it; empty without Sentinels"},
+    {"redis.sentinel_user", SETTING_TEXT, STORE_READERS, AT(redis.sentinel_user), "",
+     .text = "who logs in at the Sentinels, where these have users"},
+    {"redis.sentinel_password", SETTING_SECRET, STORE_READERS, AT(redis.sentinel_password), "",
+     .text = "with what password"},
     {"redis.tls", SETTING_BOOLEAN, STORE_READERS, AT(redis.tls.on), "false",
      .text = "encrypt, and verify the certificate of Redis"},
     {"redis.socket", SETTING_TEXT, STORE_READERS, AT(redis.socket), "",
@@ -205,6 +208,10 @@ const struct setting config_settings[] = {
      .text = "strict: nothing is confirmed that a power cut of Redis could lose"},
     {"redis.replicas", SETTING_INTEGER, STORE_USERS, AT(redis.replicas), "0", 0, 16,
      .text = "with strict: how many replicas must have what is confirmed"},
+    {"redis.loss_window", SETTING_DURATION, CONFIG_SCHEDULER, AT(redis.loss_window_ms), "0s", 0,
+     HOUR,
+     .text = "what a failover may lose: a scheduler remembers for so long the jobs that it has "
+             "accepted, to name those that are lost; 0s: 10s, or 60s with several hosts"},
     {"redis.call_timeout", SETTING_DURATION, STORE_READERS, AT(redis.call_timeout_ms), "10s", 100,
      HOUR,
      .text = "a connection without an answer for this long is given up"},

@@ -135,20 +135,26 @@ static int url_split(struct bytes rest, struct url *out, struct problem *problem
     return r || !path ? r : part_decode(rest, &out->path, "path", problem);
 }
 
-/* Takes "scheme://" or, for TLS, "schemes://" off the front. */
-static bool take_scheme(const char **text, const char *scheme, bool *tls)
+static bool take_text(const char **text, const char *expected, size_t len)
 {
-    size_t len = strlen(scheme);
-
-    if (strncmp(*text, scheme, len) != 0)
+    if (strncmp(*text, expected, len) != 0)
         return false;
     *text += len;
+    return true;
+}
+
+/* Takes "scheme://" or, for TLS, "schemes://" off the front. The s follows the protocol:
+ * "rediss+sentinel". */
+static bool take_scheme(const char **text, const char *scheme, bool *tls)
+{
+    size_t protocol = strcspn(scheme, "+");
+
+    if (!take_text(text, scheme, protocol))
+        return false;
     *tls = **text == 's';
     *text += *tls;
-    if (strncmp(*text, "://", 3) != 0)
-        return false;
-    *text += 3;
-    return true;
+    return take_text(text, scheme + protocol, strlen(scheme + protocol)) &&
+           take_text(text, "://", 3);
 }
 
 int url_parse(const char *text, const char *scheme, struct url *out, struct problem *problem)
@@ -157,7 +163,8 @@ int url_parse(const char *text, const char *scheme, struct url *out, struct prob
 
     *out = (struct url){0};
     if (!take_scheme(&text, scheme, &out->tls)) {
-        problem_set(problem, "", "must begin with %s:// or %ss://", scheme, scheme);
+        problem_set(problem, "", "must begin with %s:// or %.*ss%s://", scheme,
+                    (int)strcspn(scheme, "+"), scheme, scheme + strcspn(scheme, "+"));
         return URL_E_INVALID;
     }
     r = url_split(bytes_str(text), out, problem);

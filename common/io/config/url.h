@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * URLs of servers: scheme://user:password@host:port/path, and schemes:// for TLS
+ * URLs of servers: scheme://user:password@host:port/path, and schemes:// for TLS; of scheme+kind
+ * that is schemes+kind://
  *
  * Parts are percent-decoded; an IPv6 address is in brackets; several hosts have a comma between
  * them (io/hosts.h). Called by io/config and the command

@@ -385,10 +385,13 @@ static struct vitals vitals_of(struct driver *d)
 {
     CLEANUP(buf_deinit) struct buf why = {0};
     struct bus_stats bus = {0};
+    struct store_stats store = {0};
     struct vitals v;
 
     if (d->bus)
         bus_stats(d->bus, &bus);
+    if (d->store)
+        store_stats(d->store, &store);
     v = (struct vitals){
         .broker_up = bus.up,
         .broker_blocked = bus.blocked,
@@ -406,7 +409,10 @@ static struct vitals vitals_of(struct driver *d)
         .store_up = d->store && store_up(d->store),
         .broker_tls_expiry_ms = (uint64_t)bus.tls_expiry * 1000,
         .store_connects = d->store_connects,
-        .store_tls_expiry_ms = d->store ? (uint64_t)store_tls_expiry(d->store) * 1000 : 0,
+        .store_tls_expiry_ms = (uint64_t)store.tls_expiry * 1000,
+        .store_moves = store.moves,
+        .sentinels = store.sentinels,
+        .sentinels_heard = store.sentinels_heard,
         .has_store = d->store != NULL,
         .draining = d->draining,
         .pulse_refused = d->bus_config.pulse && !bus.pulse,

@@ -95,9 +95,14 @@ static const struct metric metrics[] = {
     {"store_tls_expiry_ms", METRIC_GAUGE, AT(store_tls_expiry_ms),
      "when the first certificate of the connection to Redis expires, in seconds since 1970; 0 "
      "without TLS"},
+    {"store_moves", METRIC_COUNTER, AT(store_moves),
+     "primaries of Redis that were left because the Sentinels named another one"},
+    {"store_sentinels", METRIC_GAUGE, AT(sentinels), "Redis Sentinels in the configuration"},
+    {"store_sentinels_heard", METRIC_GAUGE, AT(sentinels_heard),
+     "Redis Sentinels that name a primary now"},
 };
 
-#define OF_THE_STORE 3 /* the last metrics, so many, are about the store */
+#define OF_THE_STORE 6 /* the last metrics, so many, are about the store */
 
 struct metric_set vitals_metrics(bool has_store)
 {

@@ -50,7 +50,8 @@ struct vitals {
     uint64_t loop_cpu_max_us;
     uint64_t broker_tls_expiry_ms; /* Unix ms; 0 for no certificate */
     /* last, because some roles have no store */
-    uint64_t store_up, store_connects, store_tls_expiry_ms;
+    uint64_t store_up, store_connects, store_tls_expiry_ms, store_moves;
+    uint64_t sentinels, sentinels_heard;
 
     /* no metrics, but needed for `ready` */
     bool has_store;

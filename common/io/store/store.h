@@ -2,8 +2,9 @@
 /*
  * Store: the connection of a process to Redis or Valkey
  *
- * One asynchronous connection on the loop. Calls are pipelined: those of one iteration of the loop
- * leave in one write. The answer to a call is a flat array of strings, exactly what the store
+ * One asynchronous connection on the loop, to the primary: of several servers the one that is a
+ * primary, or the one that Redis Sentinels name. Calls are pipelined: those of one iteration of the
+ * loop leave in one write. The answer to a call is a flat array of strings, exactly what the store
  * function has returned; model/store_ops.h encodes arguments and decodes answers.
  *
  * A call whose connection is lost, or that gets no answer in time, is STORE_UNKNOWN: Redis may have
@@ -13,9 +14,11 @@
  * If the store must wait for replicas each write of calls ends with a WAIT. The callbacks run
  * when that is answered; if too few replicas have the writes the answers are STORE_UNKNOWN.
  *
- * On each new connection the store check runs before the first call: version, role,
- * maxmemory-policy, the meta record of the namespace, the function library (which is loaded if it
- * is absent or older); see io/store/store_check.h. The process must ignore SIGPIPE.
+ * With Sentinels the server is left as soon as they name another one, because all that the old
+ * primary takes from then on is lost. On each new connection the store check runs before the first
+ * call: version, role, maxmemory-policy, the meta record of the namespace, the function library
+ * (which is loaded if it is absent or older); see io/store/store_check.h. The process must ignore
+ * SIGPIPE.
  *
  * Called by io/daemon/driver, and by the command line for the subcommands that read the store.
  */
@@ -29,18 +32,24 @@
 #include "model/effect.h"
 
 #define STORE_PARTITIONS_MAX 1024
+#define STORE_PREFIX_MAX 128  /* bytes */
+#define STORE_FUNCTION_MAX 64 /* bytes */
 
 struct store;
 
 struct store_config {
-    const char *host;
-    const char *socket_path; /* Unix socket; if given, host and port are not used */
-    int port;
-    bool insecure;           /* clear text may leave this machine */
-    struct tls_context *tls; /* NULL: in clear text; kept, not copied */
-    const char *tls_name;    /* for which the server must have a certificate; NULL: host; kept */
-    const char *user;        /* ACL user, NULL for none */
-    const char *password;    /* NULL for none */
+    const char *host;          /* a list as in io/hosts.h: of servers, or of Sentinels */
+    const char *socket_path;   /* Unix socket; if given, host and port are not used */
+    int port;                  /* of the hosts that name none */
+    const char *master_name;   /* of the primary, as Sentinels know it; NULL: host names servers */
+    const char *sentinel_user; /* NULL for none */
+    const char *sentinel_password; /* NULL for none */
+    bool insecure;                 /* clear text may leave this machine */
+    struct tls_context *tls;       /* NULL: in clear text; kept, not copied */
+    const char *tls_name; /* for which servers must have a certificate; NULL: the host to which
+                             the connection leads; kept */
+    const char *user;     /* ACL user, NULL for none */
+    const char *password; /* NULL for none */
     int database;
     const char *prefix;   /* namespace, default "drover:" */
     uint32_t partitions;  /* of a new store, default 16; an existing one keeps its number */
@@ -99,9 +108,15 @@ uint32_t store_partitions(const struct store *s);
 /* Return: the run of the server: another one after each of its starts, and after each promotion. */
 const char *store_run(const struct store *s);
 
-/* When the first certificate of the connection expires, ours or the server's, in seconds since
- * 1970; 0 for none. */
-int64_t store_tls_expiry(const struct store *s);
+struct store_stats {
+    uint64_t moves;           /* primaries that were left because Sentinels named another one */
+    unsigned sentinels;       /* in the configuration */
+    unsigned sentinels_heard; /* that name a primary now */
+    int64_t tls_expiry;       /* when the first certificate of the connection expires, ours or the
+                                 server's, in seconds since 1970; 0 for none */
+};
+
+void store_stats(const struct store *s, struct store_stats *out);
 
 /* Answers all calls in progress with STORE_UNKNOWN and closes; on_closed(ctx) runs when all handles
  * are closed, and may call store_free(). */

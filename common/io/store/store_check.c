@@ -114,8 +114,15 @@ static enum store_check_verdict judge_server(struct store_check *e, const char *
     if (INFO(text, "valkey_version")[0] == '\0' && atoi(version) < REDIS_MAJOR_MIN)
         return refuse(e, "Redis is version %s: Drover needs Redis 7.0 or newer, or Valkey",
                       version[0] ? version : "unknown");
+    if (strcmp(mode, "sentinel") == 0)
+        return refuse(e, "this is a Sentinel: set redis.master_name to the name of its primary");
     if (mode[0] && strcmp(mode, "standalone") != 0)
         return refuse(e, "Redis runs in %s mode: point redis.host at a standalone primary", mode);
+    if (strcmp(INFO(text, "role"), "slave") == 0 && e->config->has_choice) {
+        refuse(e, "this Redis is a replica of %s:%s", INFO(text, "master_host"),
+               INFO(text, "master_port"));
+        return STORE_CHECK_WAIT;
+    }
     if (strcmp(INFO(text, "role"), "slave") == 0)
         return refuse(e, "this Redis is a replica of %s:%s: point redis.host at the primary",
                       INFO(text, "master_host"), INFO(text, "master_port"));

@@ -178,6 +178,7 @@ static void birth(struct pair *w, enum peer peer)
                       &(struct scheduler_config){.name = "AB",
                                                  .most_unconfirmed = SCHEDULER_UNCONFIRMED,
                                                  .nonces = &nonces,
+                                                 .loss_window_ms = PAIR_LOSS_WINDOW_MS,
                                                  .declared_actors = UINT_MAX},
                       &rng),
         0);

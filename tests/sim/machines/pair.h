@@ -21,6 +21,7 @@
 #define PAIR_EPOCH INT64_C(1700000000000)
 #define PAIR_WAIT_MS INT64_C(1000) /* of each job's step, and its lease */
 #define PAIR_JOBS_MAX 16
+#define PAIR_LOSS_WINDOW_MS INT64_C(20000)
 
 enum peer {
     A,

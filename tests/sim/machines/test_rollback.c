@@ -255,7 +255,8 @@ static void test_unknown_notifications_are_ignored(void **state)
     assert_non_null(w->deaf_to); /* it was not called */
 }
 
-/* A job that was accepted long before a restart was on disk by then. */
+/* A job that was accepted long before a restart was on disk by then. If the store has lost it all
+ * the same, its name is forgotten. */
 static void test_old_jobs_are_not_checked(void **state)
 {
     struct pair *w = *state;
@@ -265,7 +266,48 @@ static void test_old_jobs_are_not_checked(void **state)
     pair_submit(w, A, "j1");
     lose_calls(w, 0, "second");
     reconnect(w, A);
-    pair_expect(w, "A STORE_LOST , A JOB_LOST j1");
+    pair_expect(w, "A STORE_LOST , A JOB_LOST j1, A STORE_LOSS_UNKNOWN ");
+}
+
+/* A job is remembered for the whole loss window. */
+static void test_loss_window(void **state)
+{
+    struct pair *w = *state;
+
+    pair_submit(w, A, "j0");
+    pair_pass(w, PAIR_LOSS_WINDOW_MS - 1000);
+    pair_submit(w, A, "j1");
+    lose_calls(w, 0, "second");
+    reconnect(w, A);
+    pair_expect(w, "A STORE_LOST , A JOB_LOST j1, A JOB_LOST j0"); /* by partition */
+}
+
+/* A job that is forgotten and still there is no loss; it may become one the next time. */
+static void test_forgotten_jobs(void **state)
+{
+    struct pair *w = *state;
+    uint32_t half, all;
+
+    for (int i = 0; i < 4; i++)
+        pair_submit(w, A, (const char *[]){"j0", "j1", "j2", "j3"}[i]);
+    half = replay_calls(w->calls);
+    for (int i = 0; i < 4; i++)
+        pair_submit(w, A, (const char *[]){"j4", "j5", "j6", "j7"}[i]);
+    pair_pass(w, MINUTE);
+    all = replay_calls(w->calls);
+    pair_submit(w, A, "j8");
+    lose_calls(w, all, "second");
+    reconnect(w, A);
+    pair_expect(w, "A STORE_WENT_BACK , A JOB_LOST j8");
+    lose_calls(w, half, "third");
+    reconnect(w, A);
+    pair_expect(w, "A STORE_WENT_BACK , A STORE_LOSS_UNKNOWN ");
+    lose_calls(w, 0, "fourth");
+    reconnect(w, A);
+    pair_expect(w, "A STORE_LOST , A STORE_LOSS_UNKNOWN ");
+    lose_calls(w, 0, "fifth");
+    reconnect(w, A);
+    pair_expect(w, "A STORE_LOST "); /* again, but without jobs */
 }
 
 /* The same without another job; but none is forgotten while the store does not answer. */
@@ -279,7 +321,7 @@ static void test_jobs_before_an_outage_are_checked(void **state)
     pair_step(w, A, (struct scheduler_event){.type = SCHEDULER_MEMORY});
     lose_calls(w, 0, "second");
     reconnect(w, A);
-    pair_expect(w, "A STORE_LOST ");
+    pair_expect(w, "A STORE_LOST , A STORE_LOSS_UNKNOWN ");
     reconnect(w, B);
     pair_expect(w, "B STORE_LOST , B JOB_LOST j1");
 }
@@ -344,6 +386,8 @@ int main(void)
         TEST(test_workflows_are_registered_again),
         TEST(test_unknown_notifications_are_ignored),
         TEST(test_old_jobs_are_not_checked),
+        TEST(test_loss_window),
+        TEST(test_forgotten_jobs),
         TEST(test_jobs_before_an_outage_are_checked),
         TEST(test_deleted_jobs_are_not_lost),
         TEST(test_jobs_deleted_after_a_check),

@@ -197,14 +197,36 @@ static void test_file_refused(void **state)
                    "must not have an empty name");
     expect_refused("rabbitmq = { host = \"a,,b\"; };", NULL, NULL, "drover.cfg:1",
                    "must not have an empty name");
-    expect_refused("redis = { host = \"\"; };", NULL, NULL, "drover.cfg:1", "must not be empty");
-    expect_refused("redis = { host = \"a,b\"; };", NULL, NULL, "drover.cfg:1", "must be one host");
-    expect_refused("redis = { host = \"a:1\"; };", NULL, NULL, "drover.cfg:1", "without a port");
-    expect_refused("redis = { host = \"[::1]\"; };", NULL, NULL, "drover.cfg:1", "without a port");
+    expect_refused("redis = { host = \"\"; };", NULL, NULL, "drover.cfg:1",
+                   "must not have an empty name");
+    expect_refused("redis = { host = \"a,,b\"; };", NULL, NULL, "drover.cfg:1",
+                   "must not have an empty name");
+    expect_refused("redis = { server_name = \"a,b\"; };", NULL, NULL, "drover.cfg:1",
+                   "must be one host");
+    expect_refused("redis = { server_name = \"a:1\"; };", NULL, NULL, "drover.cfg:1",
+                   "without a port");
+    expect_refused("redis = { server_name = \"[::1]\"; };", NULL, NULL, "drover.cfg:1",
+                   "without a port");
     expect_refused("redis = { server_name = \".a\"; };", NULL, NULL, "drover.cfg:1",
                    "must be names");
-    expect_refused("redis = { uri = \"redis://a,b\"; };", NULL, NULL, "redis.uri",
-                   "host must be one host");
+    expect_refused("redis = { uri = \"redis://a/b\"; };", NULL, NULL, "redis.uri",
+                   "path must be the number of a database");
+    expect_refused("redis = { uri = \"redis+sentinel://a\"; };", NULL, NULL, "redis.uri",
+                   "path must be the name of the primary");
+    expect_refused("redis = { uri = \"redis+sentinel://a/\"; };", NULL, NULL, "redis.uri",
+                   "path must be the name of the primary");
+    expect_refused("redis = { uri = \"redis+sentinel://a/p/x\"; };", NULL, NULL, "redis.uri",
+                   "path must be the number of a database");
+    expect_refused("redis = { uri = \"redis+sentinels://a/p\"; };", NULL, NULL, "redis.uri",
+                   "must begin with redis:// or rediss://");
+    expect_refused("redis = { uri = \"amqp+sentinel://a/p\"; };", NULL, NULL, "redis.uri",
+                   "must begin with redis+sentinel:// or rediss+sentinel://");
+    expect_refused("redis = { master_name = \"p\"; socket = \"/s\"; };", NULL, NULL, "redis.socket",
+                   "leave one out");
+    expect_refused("redis = { sentinel_user = \"u\"; };", NULL, NULL, "redis.sentinel_user",
+                   "set redis.master_name");
+    expect_refused("redis = { master_name = \"p\"; sentinel_user = \"u\"; };", NULL, NULL,
+                   "redis.sentinel_user", "needs redis.sentinel_password");
     expect_refused("redis = { host = \"a b\"; };", NULL, NULL, "drover.cfg:1", "must be names");
     expect_refused("rabbitmq = { heartbeat = \"1500ms\"; };", NULL, NULL, "drover.cfg:1",
                    "must be whole seconds");
@@ -464,7 +486,40 @@ static void test_uris(void **state)
     }
 }
 
-static void test_uri_of_the_store(void **state)
+static void test_uris_of_the_store(void **state)
+{
+    static const struct {
+        const char *uri, *host;
+        int port;
+        bool tls;
+        const char *master_name;
+        int database, loss_window_ms;
+    } good[] = {
+        {"redis://h", "h", 6379, false, "", 0, 10000},
+        {"rediss://h:7", "h", 7, true, "", 0, 10000},
+        {"redis://a,b:7/2", "a,b:7", 6379, false, "", 2, 60000},
+        {"redis+sentinel://h/p", "h", 26379, false, "p", 0, 60000},
+        {"redis+sentinel://h:1/p/", "h", 1, false, "p", 0, 60000},
+        {"rediss+sentinel://u:w@a,b:7/my%2dp/3", "a,b:7", 26379, true, "my-p", 3, 60000},
+    };
+
+    for (size_t i = 0; i < array_size(good); i++) {
+        char variable[96];
+        char *environment[] = {variable, NULL};
+        CLEANUP(config_free) struct config *c = NULL;
+
+        snprintf(variable, sizeof(variable), "DROVER_REDIS__URI=%s", good[i].uri);
+        c = load(NULL, environment, NULL);
+        assert_string_equal(c->redis.host, good[i].host);
+        assert_int_equal(c->redis.port, good[i].port);
+        assert_int_equal(c->redis.tls.on, good[i].tls);
+        assert_string_equal(c->redis.master_name, good[i].master_name);
+        assert_int_equal(c->redis.database, good[i].database);
+        assert_int_equal(c->redis.loss_window_ms, good[i].loss_window_ms);
+    }
+}
+
+static void test_uri_and_settings_of_the_store(void **state)
 {
     CLEANUP(config_free)
     struct config *c =
@@ -849,7 +904,8 @@ int main(void)
         cmocka_unit_test(test_argument_refused),
         cmocka_unit_test(test_printing_keeps_secrets),
         cmocka_unit_test(test_uris),
-        cmocka_unit_test(test_uri_of_the_store),
+        cmocka_unit_test(test_uris_of_the_store),
+        cmocka_unit_test(test_uri_and_settings_of_the_store),
         cmocka_unit_test(test_uris_refused),
         cmocka_unit_test(test_tls),
         cmocka_unit_test(test_durations),

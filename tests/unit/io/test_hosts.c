@@ -29,6 +29,22 @@ static void expect_list(const char *text, const char *list)
     assert_string_equal(buf_str(&read), list);
 }
 
+static void test_describe(void **state)
+{
+    char text[32];
+
+    hosts_describe(text, sizeof(text), "a", 5672);
+    assert_string_equal(text, "a:5672");
+    hosts_describe(text, sizeof(text), "::1", 5672);
+    assert_string_equal(text, "[::1]:5672");
+    hosts_describe(text, sizeof(text), "a,b:7,[::1]:8", 5672);
+    assert_string_equal(text, "a:5672,b:7,[::1]:8");
+    hosts_describe(text, sizeof(text), "name-of-a-host,name-of-a-second-host,c", 1);
+    assert_string_equal(text, "name-of-a-host:1,name-of-a-seco");
+    hosts_describe(text, sizeof(text), "a,,b", 1);
+    assert_string_equal(text, "a,,b");
+}
+
 static void test_lists(void **state)
 {
     expect_list("a", "a 5672");
@@ -132,10 +148,9 @@ static void test_loopback(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_spread),
-        cmocka_unit_test(test_loopback),
+        cmocka_unit_test(test_describe), cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_lists),    cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_spread),   cmocka_unit_test(test_loopback),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

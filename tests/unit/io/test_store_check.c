@@ -212,6 +212,17 @@ static void test_checks_passed(void **state)
     assert_string_equal(t.commands, "AUTH SELECT INFO EVAL FCALL ");
 }
 
+/* Where another server may become the primary a replica is waited for. */
+static void replica_among_several(void)
+{
+    const struct line lines[] = {
+        {"INFO", "redis_version:7.0.0\r\nrole:slave\r\nmaster_host:a\r\nmaster_port:1\r\n"}, {0}};
+    struct talk t = {.lines = lines, .config = {.has_choice = true}};
+
+    assert_int_equal(converse(&t), STORE_CHECK_WAIT);
+    assert_string_equal(t.check.why, "this Redis is a replica of a:1");
+}
+
 static void test_servers(void **state)
 {
     const struct line valkey[] = {
@@ -230,7 +241,8 @@ static void test_servers(void **state)
     expect_refused("INFO", "nothing", "Redis is version unknown");
     expect_refused("INFO", "redis_version:7.0.0\r\nredis_mode:cluster\r\n",
                    "runs in cluster mode: point redis.host at a standalone primary");
-    expect_refused("INFO", "redis_version:7.0.0\r\nredis_mode:sentinel\r\n", "sentinel mode");
+    expect_refused("INFO", "redis_version:7.0.0\r\nredis_mode:sentinel\r\n",
+                   "this is a Sentinel: set redis.master_name");
     expect_refused("INFO", "redis_version:7.2.4\r\nserver_mode:cluster\r\nvalkey_version:8.1.1\r\n",
                    "runs in cluster mode");
     expect_refused("INFO",
@@ -240,6 +252,7 @@ static void test_servers(void **state)
                    "maxmemory-policy is volatile-lru");
     expect_refused("INFO", "-NOAUTH Authentication required.", "set redis.password");
     expect_refused("INFO", "-NOPERM no", "its user needs +info");
+    replica_among_several();
 }
 
 /* Another store than the one that answered before. */

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Sentinel: what Redis Sentinels say of a primary, and which of their answers counts
+ *
+ * Pure: commands go out, replies come in; io/store/store_watch, which calls it, carries them. A
+ * Sentinel is asked for the address of the primary and, in the same write, for the epoch of its
+ * configuration: the Sentinels increase it with each failover, by a vote, so that the highest epoch
+ * is the newest configuration.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+#include "io/store/resp.h"
+
+#define SENTINEL_HOST_LEN 256 /* of a host name, with its NUL */
+
+/* The address of a primary, and since which epoch. */
+struct sentinel_primary {
+    char host[SENTINEL_HOST_LEN]; /* "": none is known */
+    int port;
+    int64_t epoch;
+};
+
+enum sentinel_kind {
+    SENTINEL_ASKED,   /* it has not answered yet */
+    SENTINEL_NAMES,   /* it names a primary */
+    SENTINEL_SILENT,  /* it cannot be reached, or does not answer */
+    SENTINEL_REFUSES, /* a person must change something */
+};
+
+/* What one Sentinel has said last. */
+struct sentinel_answer {
+    enum sentinel_kind kind;
+    struct sentinel_primary primary; /* if it names one */
+    char why[256];                   /* if not; of SENTINEL_REFUSES with what to change */
+};
+
+/* What a Sentinel is asked with; texts are kept, not copied. */
+struct sentinel_config {
+    const char *master_name;
+    const char *user;     /* NULL for none */
+    const char *password; /* NULL for none */
+};
+
+/* The replies that are still to come from one Sentinel, and what they say together. */
+struct sentinel_talk {
+    const struct sentinel_config *config;
+    int step;
+    struct sentinel_answer answer;
+};
+
+/* Appends a question. @login: it is the first one on a connection. */
+void sentinel_ask(struct sentinel_talk *talk, const struct sentinel_config *config, bool login,
+                  struct buf *command);
+
+/* Takes one reply. Return: whether it was the last one: talk->answer says what the Sentinel has
+ * answered. */
+bool sentinel_hear(struct sentinel_talk *talk, const struct resp_reply *reply);
+
+/**
+ * sentinel_choose() - the primary that counts
+ * @answers: the last one of each of the @n Sentinels that are configured
+ * @known:   what counted before
+ *
+ * The highest epoch counts. Where Sentinels name different primaries for one epoch the known one
+ * stays, else the one that most of them name. An epoch lower than the known one is that of a
+ * Sentinel that was cut off; it counts only if more than half of all say it, and none more: then
+ * they were configured anew.
+ *
+ * Return: one of @answers; @known; or NULL if no primary is known.
+ */
+const struct sentinel_primary *sentinel_choose(const struct sentinel_answer *answers, size_t n,
+                                               const struct sentinel_primary *known);
+
+/* Whether two are the same address. */
+bool sentinel_is_same(const struct sentinel_primary *a, const struct sentinel_primary *b);

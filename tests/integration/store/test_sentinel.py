@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Redis with Sentinels: daemons find the primary, leave the old one at once, and name all jobs that
+it took with it. With strict durability none is lost."""
+
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
+
+import cluster
+import losses
+import sentinels
+import servers
+import tap
+
+BURST = 60
+STRICT = ("--appendfsync", "always", "--min-replicas-to-write", "1", "--min-replicas-max-lag", "3")
+
+
+class Sentinels(losses.TestCase):
+    def group(self, **how):
+        group = sentinels.Group(**how)
+        self.addCleanup(group.close)
+        group.start()
+        self.redis = group.primary
+        return group
+
+    def begin_with(self, group, more=None, **how):
+        redis = {**group.settings(), **(more or {})}
+        return self.begin(settings={r: {"redis": redis} for r in ("scheduler", "supervisor")},
+                          **how)
+
+    def look_at(self, c, server):
+        """Has the test read another server."""
+        c.store = cluster.Store(server.port, c.store.prefix)
+
+    def await_moved(self, daemons, server):
+        """Waits until the daemons have been connected to this server."""
+        servers.wait_for(
+            lambda: all(self._last_primary(d) == server.known_port and d.up() for d in daemons),
+            "the daemons to use the new primary")
+
+    @staticmethod
+    def _last_primary(daemon):
+        ports = [r["attributes"]["drover.port"] for r in daemon.records("store_primary")]
+        return ports[-1] if ports else None
+
+    def submit_until(self, c, done):
+        """Submits jobs until a condition holds, and awaits their receipts."""
+        new = []
+        while not done():
+            new += self.submit(c, 5)
+            c.client.pump()
+            time.sleep(0.02)
+        return new
+
+
+class Fast(Sentinels):
+    def test_killed_primary(self):
+        """B1.F10: the daemons use the new primary, and all jobs that are lost are named."""
+        group = self.group()
+        c = self.begin_with(group, schedulers=2)
+        self.submit(c, BURST)
+        self.await_receipts(c)
+        old = self.redis
+        began = time.monotonic()
+        with self.reconnecting(c):
+            old.kill()
+            new = group.await_failover(old)
+            named = time.monotonic()
+        tap.narrate(f"named after {named - began:.1f} s, used {time.monotonic() - named:.1f} s "
+                    "later")
+        self.look_at(c, new)
+        self.await_receipts(c)
+        gone = self.gone(c)
+        self.expect_lost(gone)
+        self.submit_again(c, gone)
+        self.submit(c, 5)
+        self.account(c)
+
+    def test_cut_primary(self):
+        """B1.F10: the old primary still takes calls; it is left when the Sentinels name another
+        one. Each job that it had accepted is named, and no job is accepted there any more."""
+        group = self.group()
+        c = self.begin_with(group, schedulers=2)
+        self.submit(c, BURST)
+        self.await_receipts(c)
+        old = self.redis
+        with self.reconnecting(c):
+            old.cut()
+            self.submit_until(c, lambda: group.named() is not old)
+            new = group.await_failover(old)
+        self.look_at(c, new)
+        self.await_receipts(c)
+        gone = self.gone(c)
+        tap.narrate(f"{len(gone)} of {len(self.jobs)} jobs lost")
+        self.assertTrue(gone, "nothing was lost: this test has shown nothing")
+        self.expect_lost(gone)
+        self.assertTrue(self.alerted("STORE_WENT_BACK"))
+        self.assertFalse(self.alerted("STORE_LOSS_UNKNOWN"))
+        for daemon in c.schedulers + c.supervisors:
+            self.assertIn("name another primary", daemon.records("store_down")[-1]["why"])
+        old.heal()
+        group.await_replica(old)
+        self.submit_again(c, gone)
+        self.account(c)
+
+    def test_more_is_lost_than_is_remembered(self):
+        """A scheduler that was on the side of the old primary for longer than the loss window names
+        what it remembers, and says that more may be gone."""
+        group = self.group()
+        c = self.begin_with(group, {"loss_window": "1s"})
+        self.submit(c, 5)
+        self.await_receipts(c)
+        old = self.redis
+        with self.reconnecting(c):
+            old.cut()
+            first = self.submit(c, 5)
+            self.await_receipts(c)
+            self.submit_until(c, lambda: group.named() is not old)
+            new = group.await_failover(old)
+        self.look_at(c, new)
+        self.await_receipts(c)
+        gone = self.gone(c)
+        self.assertLessEqual(set(first), set(gone))
+        servers.wait_for(lambda: self.alerted("STORE_LOSS_UNKNOWN"), "the alert")
+        self.assertLess(set(self.alerted("JOB_LOST")), set(gone))
+
+    def test_several_servers(self):
+        """Without Sentinels the primary of a list is used, whichever it is."""
+        group = self.group(replicas=1, n_sentinels=1)
+        hosts = ",".join(f"{servers.HOST}:{s.known_port}" for s in reversed(group.servers))
+        c = self.begin_with(group, {"host": hosts, "master_name": None})
+        self.submit(c, 5)
+        self.await_receipts(c)
+        old = self.redis
+        with self.reconnecting(c):
+            old.kill()
+            new = group.await_failover(old)
+        self.look_at(c, new)
+        gone = self.gone(c)
+        self.expect_lost(gone)
+        self.submit_again(c, gone)
+        self.account(c)
+
+
+class Strict(Sentinels):
+    def test_cut_primary(self):
+        """B1.F10, B2.F10: the old primary confirms nothing, so nothing is lost."""
+        group = self.group(options=STRICT)
+        strict = {"durability": "strict", "replicas": 1, "call_timeout": "2s"}
+        c = self.begin_with(group, strict, schedulers=2)
+        self.submit(c, BURST)
+        self.await_receipts(c)
+        old = self.redis
+        with self.reconnecting(c):
+            old.cut()
+            self.submit_until(c, lambda: group.named() is not old)
+            new = group.await_failover(old)
+        self.look_at(c, new)
+        self.expect_nothing_lost(c)
+
+
+class Answers(Sentinels):
+    """What Sentinels may answer that is of no use."""
+
+    def why(self, group, **redis):
+        """Starts a supervisor, and returns what it says about the store."""
+        self.count = getattr(self, "count", 0) + 1
+        name = f"supervisor-{self.count}"
+        settings = {"name": name, "log": {"format": "json"}, "redis": {**group.settings(), **redis},
+                    "rabbitmq": {"host": servers.HOST, "port": self.rabbit.port}}
+        daemon = cluster.Daemon("supervisor", name, self.directory, settings)
+        daemon.start()
+        self.addCleanup(daemon.kill)
+        return servers.wait_for(
+            lambda: [r["why"] for word in ("store_refused", "store_unreachable")
+                     for r in daemon.records(word)], "a reason")[0]
+
+    def test_answers(self):
+        group = self.group(replicas=1, n_sentinels=1)
+        sentinel = group.sentinels[0]
+        server = f"{servers.HOST}:{group.servers[0].known_port}"
+        closed = f"{servers.HOST}:{servers.free_ports(1)[0]}"
+        self.assertIn("knows no primary other: set redis.master_name",
+                      self.why(group, master_name="other"))
+        self.assertIn("it is no Sentinel: point redis.host at Sentinels",
+                      self.why(group, host=server))
+        self.assertIn("this is a Sentinel: set redis.master_name",
+                      self.why(group, master_name=None))
+        self.assertIn("connection refused", self.why(group, host=closed))
+        sentinel.ask("SET", sentinels.NAME, "down-after-milliseconds", 600000)
+        group.servers[0].kill()
+        self.assertIn("connection refused", self.why(group))
+
+    def test_replica_is_named(self):
+        """Two Sentinels that see no failover, because they lie or are wrong."""
+        group = self.group(replicas=1, n_sentinels=1)
+        sentinel, replica = group.sentinels[0], group.servers[1]
+        sentinel.ask("REMOVE", sentinels.NAME)
+        sentinel.ask("MONITOR", sentinels.NAME, servers.HOST, replica.known_port, 1)
+        self.assertIn("this Redis is a replica of", self.why(group))
+
+    def test_login(self):
+        conf = f"requirepass {sentinels.WORD}\n"
+        group = sentinels.Group(replicas=0, n_sentinels=1, conf=conf)
+        self.addCleanup(group.close)
+        group.begin()
+        self.assertIn("Sentinel wants a login: set redis.sentinel_password", self.why(group))
+        self.assertIn("Sentinel refuses the login",
+                      self.why(group, sentinel_password="wrong"))
+        self.redis = group.servers[0]
+        c = self.begin_with(group, {"sentinel_password": sentinels.WORD})
+        self.submit(c, 1)
+        self.account(c)
+
+
+if __name__ == "__main__":
+    tap.main()
