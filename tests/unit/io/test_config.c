@@ -577,8 +577,8 @@ static void test_tls(void **state)
     static const char *const allowed[] = {
         "rabbitmq = { host = \"127.8.9.1,::1,[::ffff:127.0.0.1]:7,a.name\"; };",
         "rabbitmq = { host = \"10.0.0.1\"; insecure = true; };",
-        "rabbitmq = { host = \"10.0.0.1\"; tls = true; login = \"certificate\"; cert_file = \"c\"; "
-        "};",
+        ("rabbitmq = { host = \"10.0.0.1\"; tls = true; login = \"certificate\"; "
+         "cert_file = \"c\"; };"),
         "redis = { host = \"::1\"; };",
         "redis = { uri = \"rediss://10.0.0.1\"; };",
         "redis = { host = \"10.0.0.1\"; socket = \"/run/redis.sock\"; };",
