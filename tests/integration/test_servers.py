@@ -10,6 +10,7 @@ import sys
 import unittest
 
 import pika
+import redis
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
@@ -45,11 +46,21 @@ class LeftBehind(unittest.TestCase):
     def test_environment(self):
         """`dev` finds a server by its environment. Redis would write its title over that,
         so this test reads it while Redis serves."""
-        with servers.Redis() as redis:
+        with servers.Redis() as server:
             environment = (
-                pathlib.Path(f"/proc/{redis.process.pid}/environ").read_bytes().split(b"\0")
+                pathlib.Path(f"/proc/{server.process.pid}/environ").read_bytes().split(b"\0")
             )
             self.assertTrue(f"PATH={os.environ['PATH']}".encode() in environment)
+
+
+class Store(unittest.TestCase):
+    def test_program(self):
+        """The store is the server that ./dev test --store has chosen."""
+        with servers.Redis() as server:
+            with redis.Redis(servers.HOST, server.port) as connection:
+                info = connection.info("server")
+        chosen = "valkey" if "valkey" in servers.STORE_SERVER else "redis"
+        self.assertEqual(chosen, "valkey" if "valkey_version" in info else "redis")
 
 
 class Acknowledged(unittest.TestCase):

@@ -51,6 +51,8 @@ RABBITMQ_BIN = pathlib.Path("/usr/lib/rabbitmq/bin")  # not the wrappers in /usr
 START_TIMEOUT_S = 120  # a boot takes 5 to 8 s on an idle machine
 STOP_TIMEOUT_S = 30
 POLL_S = 0.05
+# The program in the place of Redis: redis-server, valkey-server, or the path of one of them.
+STORE_SERVER = os.environ.get("DROVER_TEST_STORE_SERVER", "redis-server")
 TLS = os.environ.get("DROVER_TEST_TLS") == "1"  # daemons connect by TLS in all tests
 # shorter in runs in which much is expected to fail
 PATIENCE_S = float(os.environ.get("DROVER_TEST_PATIENCE_S", "inf"))
@@ -716,7 +718,7 @@ class Redis(Server):
         return {"DROVER_TEST_REDIS_HOST": HOST, "DROVER_TEST_REDIS_PORT": str(self.port)}
 
     def _spawn(self):
-        command = ["redis-server", "--bind", HOST, "--port", self.port, "--dir", self.directory]
+        command = [STORE_SERVER, "--bind", HOST, "--port", self.port, "--dir", self.directory]
         # Redis writes its process title over its environment, by which `dev` finds servers that
         # were left behind.
         command += ["--set-proc-title", "no"]

@@ -51,6 +51,8 @@ static int free_port(void)
 
 static pid_t redis_spawn(int port)
 {
+    const char *chosen = getenv("DROVER_TEST_STORE_SERVER"); /* as in tests/lib/servers.py */
+    const char *program = chosen ? chosen : "redis-server";
     char port_text[8], socket_name[16], log_name[16];
     pid_t pid = fork();
 
@@ -60,9 +62,9 @@ static pid_t redis_spawn(int port)
     snprintf(port_text, sizeof(port_text), "%d", port);
     snprintf(socket_name, sizeof(socket_name), "%d.sock", port);
     snprintf(log_name, sizeof(log_name), "%d.log", port);
-    execlp("redis-server", "redis-server", "--bind", "127.0.0.1", "--port", port_text, "--dir",
-           redis.folder, "--unixsocket", socket_name, "--logfile", log_name, "--save", "",
-           "--appendonly", "no", (char *)NULL);
+    execlp(program, program, "--bind", "127.0.0.1", "--port", port_text, "--dir", redis.folder,
+           "--unixsocket", socket_name, "--logfile", log_name, "--save", "", "--appendonly", "no",
+           (char *)NULL);
     _exit(127);
 }
 
