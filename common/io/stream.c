@@ -313,11 +313,9 @@ static const struct sockaddr *next_address(struct stream *s)
     unsigned skip = (s->target.first + s->tried++) % s->n_addresses;
     const struct addrinfo *a = s->addresses;
 
-    if (!a)
-        return (const struct sockaddr *)&s->number;
-    while (skip-- > 0)
+    for (; a && skip > 0; skip--)
         a = a->ai_next;
-    return a->ai_addr;
+    return a ? a->ai_addr : (const struct sockaddr *)&s->number;
 }
 
 static void lose_unconnected(struct stream *s, int error)
