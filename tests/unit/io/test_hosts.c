@@ -92,6 +92,7 @@ static void test_faults(void **state)
     expect_fault("u@a", "names or numbers");
     expect_fault("a]", "names or numbers");
     expect_fault("\xc3\xa9", "names or numbers");
+    expect_fault("a\x7f", "names or numbers");
     expect_fault("1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "at most 16");
     memset(longest, 'x', sizeof(longest));
     longest[256] = '\0';
@@ -115,6 +116,7 @@ static void test_spread(void **state)
     for (int i = 0; i < 3; i++)
         assert_in_range(begin[i], 70, 130);
     assert_int_equal(hosts_begin(&hosts, "x"), hosts_begin(&hosts, "x"));
+    assert_int_equal(hosts_begin(&(struct hosts){0}, "x"), 0);
 }
 
 static void expect_loopback(const char *host, bool loopback)
@@ -141,6 +143,8 @@ static void test_loopback(void **state)
     expect_loopback("::ffff:127.0.0.1", true);
     expect_loopback("::ffff:10.0.0.127", false);
     expect_loopback("2001:db8::1", false);
+    expect_loopback("0:0:1::1", false);
+    expect_loopback("::1:0:0:1", false);
     assert_false(hosts_is_remote_number("localhost"));
     assert_false(hosts_is_remote_number("broker.example"));
 }

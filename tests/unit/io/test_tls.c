@@ -42,6 +42,7 @@ struct wanted {
     const char *hosts;         /* as in "DNS:localhost,IP:127.0.0.1"; NULL for an authority */
     const struct identity *by; /* who signs; NULL: itself */
     long from, until;          /* seconds from now */
+    const char *purpose;       /* as in "clientAuth"; NULL: any */
     const char *passphrase;    /* of the key file; NULL: none */
 };
 
@@ -73,6 +74,8 @@ static X509 *sign(const struct wanted *w, EVP_PKEY *key)
     add_extension(cert, NID_basic_constraints, w->hosts ? "CA:FALSE" : "critical,CA:TRUE");
     if (w->hosts)
         add_extension(cert, NID_subject_alt_name, w->hosts);
+    if (w->purpose)
+        add_extension(cert, NID_ext_key_usage, w->purpose);
     assert_true(X509_sign(cert, w->by ? w->by->key : key, EVP_sha256()) > 0);
     return cert;
 }
@@ -247,6 +250,7 @@ static void test_good(void **state)
     expect_good("DNS:*.b.example", "a.b.example", 7);
     expect_good("IP:127.0.0.1", "127.0.0.1", 65536);
     expect_good("DNS:x,IP:::1", "::1", 65536);
+    expect_good("DNS:a.example", "a.example.", 65536);
 }
 
 static void expect_refused(struct wanted w, const char *name, const char *why)
@@ -291,6 +295,8 @@ static void test_refused_certificates(void **state)
         "localhost", "has expired");
     expect_refused((struct wanted){.hosts = host, .by = &authority, .from = DAY}, "localhost",
                    "is not valid yet");
+    expect_refused((struct wanted){.hosts = host, .by = &authority, .purpose = "clientAuth"},
+                   "localhost", "certificate purpose");
 }
 
 static void test_old_version(void **state)
@@ -404,6 +410,105 @@ static void test_end_of_session(void **state)
     identity_free(&server);
 }
 
+/* Passes on what the server has to say, but for one byte. @at: where it is; negative: from the end.
+ */
+static void damage(struct fixture *f, long at)
+{
+    char *bytes;
+    long n = BIO_get_mem_data(f->from_server, &bytes);
+
+    assert_true(n > labs(at));
+    bytes[at < 0 ? n + at : at] ^= 1;
+    assert_int_equal(tls_input(f->tls, bytes_of(bytes, (size_t)n)), 0);
+}
+
+static void expect_failed(struct fixture *f, int result, const char *why)
+{
+    assert_int_equal(result, -TLS_E_FAILED);
+    if (!strstr(tls_why(f->tls), why))
+        fail_msg("'%s' does not say '%s'", tls_why(f->tls), why);
+    assert_false(tls_is_refused(f->tls));
+}
+
+/* What was damaged on the way is no refusal, and the session is of no use any more. */
+static void test_damaged_record(void **state)
+{
+    struct identity server =
+        identity_new((struct wanted){.name = "server", .hosts = "DNS:x", .by = &authority});
+    struct fixture f = {0};
+    char byte;
+
+    begin_server(&f, &server);
+    begin_client(&f, &authority, NULL, "x");
+    begin_session(&f);
+    shake_hands(&f, 65536);
+    assert_int_equal(f.result, 1);
+    assert_int_equal(SSL_write(f.server, "answer", 6), 6);
+    damage(&f, -1);
+    expect_failed(&f, tls_read(f.tls, &byte, 1), "bad record mac");
+    expect_failed(&f, tls_read(f.tls, &byte, 1), "the session has failed");
+    expect_failed(&f, tls_write(f.tls, bytes_str("question")), "the session has failed");
+    end(&f);
+    identity_free(&server);
+}
+
+/* Where the certificate begins in what the server has to say. */
+static long place_of(const struct fixture *f, X509 *cert)
+{
+    unsigned char *der = NULL;
+    int len = i2d_X509(cert, &der);
+    char *bytes, *found;
+    long n = BIO_get_mem_data(f->from_server, &bytes);
+
+    assert_true(len > 0);
+    found = memmem(bytes, (size_t)n, der, (size_t)len);
+    assert_non_null(found);
+    OPENSSL_free(der);
+    return found - bytes;
+}
+
+static void test_damaged_certificate(void **state)
+{
+    struct identity server =
+        identity_new((struct wanted){.name = "server", .hosts = "DNS:x", .by = &authority});
+    struct fixture f = {0};
+
+    begin_server(&f, &server);
+    SSL_CTX_set_max_proto_version(f.server_context, TLS1_2_VERSION); /* later ones encrypt it */
+    begin_client(&f, &authority, NULL, "x");
+    begin_session(&f);
+    to_server(&f);
+    SSL_do_handshake(f.server);
+    damage(&f, place_of(&f, server.cert));
+    expect_failed(&f, tls_handshake(f.tls), "tag");
+    end(&f);
+    identity_free(&server);
+}
+
+/* Plain text waits for the end of the handshake. */
+static void test_early_write(void **state)
+{
+    struct fixture f = {0};
+
+    begin_client(&f, &authority, NULL, "x");
+    expect_failed(&f, tls_write(f.tls, bytes_str("question")), "cannot be written to");
+    assert_int_equal(tls_peer_expiry(f.tls), 0);
+    end(&f);
+}
+
+/* OpenSSL would verify no name at all. */
+static void test_no_name(void **state)
+{
+    struct tls *tls = NULL;
+    struct fixture f = {0};
+
+    begin_client(&f, &authority, NULL, "x");
+    assert_int_equal(tls_new(&tls, f.context, ""), -ENOMEM);
+    assert_int_equal(tls_new(&tls, f.context, "."), -ENOMEM);
+    assert_null(tls);
+    end(&f);
+}
+
 /* Sessions that begin after a change of certificates use the new ones. */
 static void test_rotation(void **state)
 {
@@ -492,6 +597,7 @@ static void test_files(void **state)
     assert_int_equal(chmod(key, 0640), 0); /* a group that shares it is all right */
     assert_int_equal(tls_context_new(&context, &good, &problem), 0);
     assert_true(llabs(tls_context_expiry(context) - (time(NULL) + 30 * DAY)) < DAY);
+    assert_string_equal(tls_context_name(context), "own");
     tls_context_free(context);
     assert_int_equal(chmod(key, 0604), 0);
     expect_bad_files(good, "key_file", "everybody can read");
@@ -508,7 +614,17 @@ static void test_authorities_of_the_system(void **state)
 
     assert_int_equal(tls_context_new(&context, &files, &problem), 0);
     assert_int_equal(tls_context_expiry(context), 0);
+    assert_string_equal(tls_context_name(context), "");
     tls_context_free(context);
+}
+
+static void test_first_expiry(void **state)
+{
+    assert_int_equal(tls_first_expiry(0, 0), 0);
+    assert_int_equal(tls_first_expiry(0, 7), 7);
+    assert_int_equal(tls_first_expiry(7, 0), 7);
+    assert_int_equal(tls_first_expiry(7, 8), 7);
+    assert_int_equal(tls_first_expiry(8, 7), 7);
 }
 
 /* -------------------------------------------------------------------------------------------- */
@@ -538,10 +654,15 @@ int main(void)
         cmocka_unit_test(test_no_tls),
         cmocka_unit_test(test_client_certificates),
         cmocka_unit_test(test_end_of_session),
+        cmocka_unit_test(test_damaged_record),
+        cmocka_unit_test(test_damaged_certificate),
+        cmocka_unit_test(test_early_write),
+        cmocka_unit_test(test_no_name),
         cmocka_unit_test(test_rotation),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_key_of_another_kind),
         cmocka_unit_test(test_authorities_of_the_system),
+        cmocka_unit_test(test_first_expiry),
     };
 
     return cmocka_run_group_tests(tests, make_authorities, remove_authorities);
