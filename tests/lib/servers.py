@@ -519,8 +519,9 @@ class Rabbit(Server):
     def mute(self, vhost, name):
         """During the block the node delivers nothing over the connections of that name; they stay
         open."""
-        channels = "[Channel || Channel <- rabbit_channel:list(), {connection, Pid} <- " \
-            "rabbit_channel:info(Channel, [connection]), lists:member(Pid, Pids)]"
+        # catch: a channel of another test may end meanwhile
+        channels = "[Channel || Channel <- rabbit_channel:list(), [{connection, Pid}] <- " \
+            "[catch rabbit_channel:info(Channel, [connection])], lists:member(Pid, Pids)]"
         self._evaluate(
             f"""Pids = [Pid || Pid <- rabbit_networking:connections(),
             [{{vhost, V}}, {{client_properties, P}}] <-
