@@ -27,6 +27,8 @@ def arguments():
     parser.add_argument("--build", type=pathlib.Path, default=stack.ROOT / "build-bench")
     parser.add_argument("--queue", choices=("quorum", "classic"), default="quorum",
                         help="type of all queues (quorum)")
+    parser.add_argument("--tls", action="store_true",
+                        help="the daemons connect to RabbitMQ and Redis by TLS")
     parser.add_argument("--repeat", type=int, default=3, help="repetitions (3)")
     parser.add_argument("--backlog", type=int, default=100_000, help="jobs of backlog (100000)")
     parser.add_argument("--find-jobs", type=int, default=100_000,

@@ -74,8 +74,9 @@ class Stack:
         self.build = options.build
         self.queue = queue or options.queue
         self.processes = {}
-        self.rabbit = servers.Rabbit()
-        self.redis = servers.Redis(options=recommended() if redis is None else redis)
+        self.rabbit = servers.Rabbit(tls=options.tls)
+        self.redis = servers.Redis(options=recommended() if redis is None else redis,
+                                   tls=options.tls)
 
     def __enter__(self):
         self.rabbit.begin()
@@ -87,13 +88,22 @@ class Stack:
             os.environ,
             DROVER_TEST_AMQP_PORT=str(self.rabbit.port),
             DROVER_TEST_REDIS_PORT=str(self.redis.port),
-            DROVER_RABBITMQ__PORT=str(self.rabbit.port),
             DROVER_RABBITMQ__QUEUE_TYPE=self.queue,
-            DROVER_REDIS__PORT=str(self.redis.port),
+            **self._way("RABBITMQ", self.rabbit),
+            **self._way("REDIS", self.redis),
             DROVER_LOG__LEVEL="info",
             DROVER_SECURITY__DUMPABLE="true",  # so that `dev` finds processes that were left behind
         )
         return self
+
+    @staticmethod
+    def _way(group, server):
+        """Returns the settings by which daemons connect to a server: by TLS if it has that. The
+        load and the bare loop connect in clear text."""
+        if not server.tls:
+            return {f"DROVER_{group}__PORT": str(server.port)}
+        return {f"DROVER_{group}__PORT": str(server.tls.port), f"DROVER_{group}__TLS": "true",
+                f"DROVER_{group}__CA_FILE": str(server.tls.ca)}
 
     def __exit__(self, *_error):
         self.stop(*self.processes)

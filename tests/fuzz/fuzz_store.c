@@ -3,8 +3,9 @@
  * Fuzz: replies that a Redis may send
  *
  * The first byte says which store reads them and how many bytes are sent at a time; the rest is
- * sent. It is read twice: by the parser alone, whole and in pieces, with equal results; and by a
- * store over a socket, which runs the store check and then makes calls. Each call has one answer.
+ * sent. It is read three times: by the parser alone, whole and in pieces, with equal results; as
+ * the answers of Sentinels, one after the other; and by a store over a socket, which runs the store
+ * check and then makes calls. Each call has one answer.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 
 #include "fuzz.h"
 #include "io/store/resp.h"
+#include "io/store/sentinel.h"
 #include "io/store/store.h"
 #include "io/store/store_check.h"
 
@@ -66,6 +68,52 @@ static void try_reader(struct bytes sent, size_t cut)
     read_replies(sent, SIZE_MAX, &whole);
     read_replies(sent, cut, &pieces);
     assert(bytes_equal(buf_bytes(&whole), buf_bytes(&pieces)));
+}
+
+/* ---- Sentinels ---- */
+
+#define SENTINELS 3
+
+static void check_answer(const struct sentinel_answer *answer)
+{
+    if (answer->kind == SENTINEL_NAMES)
+        assert(*answer->primary.host && answer->primary.port > 0 &&
+               answer->primary.port <= UINT16_MAX && answer->primary.epoch >= 0);
+    else
+        assert(answer->kind == SENTINEL_REFUSES && *answer->why);
+}
+
+/* Each answer replaces the oldest one; the primary that counts is one that was named. */
+static void try_sentinels(struct bytes sent, bool login)
+{
+    const struct sentinel_config config = {"p", NULL, login ? "w" : NULL};
+    struct sentinel_answer answers[SENTINELS] = {0};
+    struct sentinel_primary known = {0};
+    CLEANUP(buf_deinit) struct buf command = {0};
+    const struct resp_reply *reply;
+    struct sentinel_talk talk;
+    struct resp_reader reader;
+    size_t next = 0;
+
+    sentinel_ask(&talk, &config, login, &command);
+    assert(resp_init(&reader) == 0);
+    if (resp_feed(&reader, sent.data, sent.len) == 0) {
+        while (resp_next(&reader, &reply) == 0 && reply) {
+            const struct sentinel_primary *chosen;
+
+            if (!sentinel_hear(&talk, reply))
+                continue;
+            check_answer(&talk.answer);
+            answers[next++ % SENTINELS] = talk.answer;
+            chosen = sentinel_choose(answers, SENTINELS, &known);
+            assert(!chosen || *chosen->host);
+            assert(chosen || !*known.host);
+            if (chosen && chosen != &known)
+                known = *chosen;
+            sentinel_ask(&talk, &config, false, &command);
+        }
+    }
+    resp_deinit(&reader);
 }
 
 /* ---- a store, and the server on the same loop ---- */
@@ -249,6 +297,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     fuzz_begin();
     try_reader(input, cut);
+    try_sentinels(input, flags & LOGS_IN);
     if (flags & PASSES)
         buf_puts(&sent, passed);
     buf_append(&sent, input.data, input.len);
