@@ -112,18 +112,45 @@ void hosts_deinit(struct hosts *hosts)
 }
 
 /* FNV-1a of 32 bits. */
-uint32_t hosts_hash(const char *text)
+static uint32_t hash_of(const char *text, size_t len)
 {
     uint32_t hash = UINT32_C(2166136261);
 
-    for (; *text; text++)
-        hash = (hash ^ (uint8_t)*text) * UINT32_C(16777619);
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ (uint8_t)text[i]) * UINT32_C(16777619);
     return hash;
 }
 
-size_t hosts_begin(const struct hosts *hosts, const char *process)
+uint32_t hosts_hash(const char *text)
 {
-    return hosts->n ? hosts_hash(process) % hosts->n : 0;
+    return hash_of(text, strlen(text));
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Processes whose names end in consecutive numbers get consecutive numbers. */
+static uint64_t number_of(const char *process)
+{
+    size_t stem = strlen(process);
+    uint64_t number = 0;
+
+    while (stem > 0 && is_digit(process[stem - 1]))
+        stem--;
+    for (const char *c = process + stem; *c; c++)
+        number = number * 10 + (uint64_t)(*c - '0');
+    return number + hash_of(process, stem);
+}
+
+size_t hosts_place(const struct hosts *hosts, const char *process, size_t nth)
+{
+    const uint64_t n = hosts->n, number = n ? number_of(process) : 0;
+
+    if (n == 0)
+        return 0;
+    return (number % n + (number / n % 2 ? n - 1 : 1) * nth) % n;
 }
 
 static bool is_loopback_v4(uint32_t address)

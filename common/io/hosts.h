@@ -54,9 +54,15 @@ static inline void hosts_deinit_p(struct hosts *hosts)
     hosts_deinit(hosts);
 }
 
-/* The place in the list at which a process of this name begins, so that many processes spread over
- * the hosts. */
-size_t hosts_begin(const struct hosts *hosts, const char *process);
+/**
+ * hosts_place() - which host a process tries as its nth one, from 0 on
+ * @process: its name
+ *
+ * Each process begins with a host of its own and then tries the next ones in the list, or those
+ * before. So many processes spread over the hosts, and those of one host over its two neighbours
+ * should it fail; evenly if their names differ only by the numbers at their ends.
+ */
+size_t hosts_place(const struct hosts *hosts, const char *process, size_t nth);
 
 /* A hash of a text (FNV-1a). */
 uint32_t hosts_hash(const char *text);

@@ -4744,9 +4744,39 @@ RULES = {
         ),
         "all processes begin with the first host": (
             "common/io/hosts.c",
-            "    return hosts->n ? hosts_hash(process) % hosts->n : 0;\n",
-            "    return 0;\n",
+            "    return (number % n + ",
+            "    return (",
             "tests/unit/test_hosts test_spread",
+        ),
+        "processes with numbered names do not spread evenly": (
+            "common/io/hosts.c",
+            "    return number + hash_of(process, stem);\n",
+            "    return hosts_hash(process);\n",
+            "tests/unit/test_hosts test_spread_evenly",
+        ),
+        "all processes of a host that fails go to the same one": (
+            "common/io/hosts.c",
+            "(number / n % 2 ? n - 1 : 1)",
+            "1",
+            "tests/unit/test_hosts test_spread_evenly",
+        ),
+        "a host that has fallen silent is tried again at once": (
+            "common/io/bus/link.c",
+            "    link->silent = silent ? link->host : NULL;\n",
+            "    link->silent = NULL;\n",
+            f"{BUS_BROKER} test_silent_host_is_left",
+        ),
+        "after a lost connection a silent host is waited for as long as one of one": (
+            "common/io/bus/link.c",
+            "    link->rounds = 0;\n",
+            "    link->rounds = 1;\n",
+            f"{BUS_BROKER} test_silent_host_after_a_connection",
+        ),
+        "a process never returns to its own host": (
+            "common/io/bus/link.c",
+            "    link->begins = lasted ? 0 : link->begins + 1;\n",
+            "    link->begins += !lasted;\n",
+            f"{BUS_BROKER} test_own_host_again",
         ),
         "an address that refuses ends the attempt at its host": (
             "common/io/stream.c",

@@ -615,12 +615,11 @@ static int init_handles(struct bus *bus, uv_loop_t *loop)
 static void start(struct bus *bus)
 {
     const uint64_t again_ms = (uint64_t)bus->config.pulse_again_ms;
-    const size_t begins = hosts_begin(&bus->hosts, bus->config.spread);
 
     consumer_init(&bus->consumer);
-    link_start(&bus->publisher.link, &bus->hosts, begins);
+    link_start(&bus->publisher.link, &bus->hosts);
     if (consumes(bus))
-        link_start(&bus->consumer.link, &bus->hosts, begins);
+        link_start(&bus->consumer.link, &bus->hosts);
     if (bus->config.pulse && consumes(bus))
         uv_timer_start(&bus->pulse_timer, on_pulse_again, again_ms, again_ms);
 }

@@ -50,7 +50,7 @@ struct bus_queue {
 struct bus_config {
     const char *host;        /* for hosts_parse() */
     int port;                /* of the hosts that name none */
-    const char *spread;      /* the name of the process: decides with which host it begins */
+    const char *spread;      /* the name of the process: decides in which order it tries hosts */
     bool insecure;           /* clear text may leave this machine */
     bool external;           /* log in by the certificate of @tls, without user and password */
     struct tls_context *tls; /* NULL: in clear text; kept, not copied */

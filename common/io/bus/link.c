@@ -88,12 +88,21 @@ static const struct stream_callbacks stream_callbacks = {
     .on_gone = on_gone,
 };
 
+static const struct host *next_host(struct link *link)
+{
+    const size_t nth = link->begins + link->tried++;
+
+    return &link->hosts->list[hosts_place(link->hosts, link->config->spread, nth)];
+}
+
 /* Each attempt at a host begins with another one of its addresses. */
 static struct stream_target next_target(struct link *link)
 {
     const size_t n = link->hosts->n;
 
-    link->host = &link->hosts->list[(link->begins + link->tried++) % n];
+    link->host = next_host(link);
+    if (link->host == link->silent)
+        link->host = next_host(link);
     return (struct stream_target){
         .host = link->host->name,
         .port = link->host->port,
@@ -177,16 +186,33 @@ static void end_round(struct link *link)
     link->refused = false;
 }
 
-static void back_off(struct link *link)
+/* The connection was lost: with which host to begin. One that only lets log in is left. */
+static void begin_anew(struct link *link, bool silent)
+{
+    const bool lasted = link->attempt == 1;
+
+    link->begins = lasted ? 0 : link->begins + 1;
+    link->silent = silent ? link->host : NULL;
+    link->rounds = 0;
+}
+
+/* No host could be connected to. */
+static void begin_again(struct link *link)
+{
+    link->silent = NULL;
+    link->rounds++;
+}
+
+static void back_off(struct link *link, bool silent)
 {
     int64_t pause = 0;
 
     if (link->up_since || link->tried >= link->hosts->n) {
-        bool lasted;
-
         pause = next_pause(link);
-        lasted = link->attempt == 1;
-        link->begins += link->up_since && !lasted; /* a host that only lets log in is left */
+        if (link->up_since)
+            begin_anew(link, silent);
+        else
+            begin_again(link);
         end_round(link);
     }
     link->state = LINK_WAITING;
@@ -227,7 +253,7 @@ static void lose(struct link *link, int error)
     link->refused |= error == LINK_E_REFUSED;
     memcpy(link->reported, link->why, sizeof(link->why));
     drop_connection(link);
-    back_off(link);
+    back_off(link, error == LINK_E_SILENT);
     link->changed(link->owner);
 }
 
@@ -240,8 +266,8 @@ static void give_up(struct link *link)
         link_fail(link, LINK_E_LOST, "connecting to %s port %d: %s", link->host->name,
                   link->host->port, stream_missing(link->stream));
     else
-        link_fail(link, LINK_E_LOST, "%s: no answer", what ? what : "login");
-    lose(link, LINK_E_LOST);
+        link_fail(link, LINK_E_SILENT, "%s: no answer", what ? what : "login");
+    lose(link, LINK_E_SILENT);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -280,11 +306,11 @@ static void on_tick(uv_timer_t *tick)
     const int64_t now = (int64_t)uv_now(link->loop);
 
     if (is_silent(link)) {
-        lose(link, link_fail(link, LINK_E_LOST, "connection lost: no heartbeat of the broker"));
+        lose(link, link_fail(link, LINK_E_SILENT, "connection lost: no heartbeat of the broker"));
         return;
     }
     if (is_stuck(link)) {
-        lose(link, link_fail(link, LINK_E_LOST, "connection lost: the broker reads nothing"));
+        lose(link, link_fail(link, LINK_E_SILENT, "connection lost: the broker reads nothing"));
         return;
     }
     if (now - link->said >= link->heartbeat_ms / 2 && !link_is_full(link) &&
@@ -348,10 +374,9 @@ int link_init(struct link *link, uv_loop_t *loop, const struct bus_config *confi
     return rng_seed_system(&link->rng);
 }
 
-void link_start(struct link *link, const struct hosts *hosts, size_t begins)
+void link_start(struct link *link, const struct hosts *hosts)
 {
     link->hosts = hosts;
-    link->begins = begins;
     connect_now(link);
 }
 

@@ -28,12 +28,13 @@
 
 #define LINK_CHANNEL 1      /* everything goes over this one ... */
 #define LINK_SIDE_CHANNEL 2 /* ... but what the broker may refuse without harm to the rest */
-#define LINK_WHY_LEN 512
+#define LINK_WHY_LEN 1024
 
 enum link_error {
     LINK_E_LOST = 1, /* the connection is gone or useless: connect again */
     LINK_E_REFUSED,  /* the broker said no: the same, but a person should know */
     LINK_E_DONE,     /* nothing went wrong: the link has ended */
+    LINK_E_SILENT,   /* as LINK_E_LOST, and the host says nothing any more */
 };
 
 struct link;
@@ -75,8 +76,10 @@ struct link {
     uv_timer_cb on_tick;
 
     const struct hosts *hosts;
-    size_t begins;             /* with this one of them, after each pause ... */
+    size_t begins;             /* with which one of them, see hosts_place(), after each pause ... */
     size_t tried;              /* ... and since then it has tried so many */
+    unsigned rounds;           /* of all of them, since it was last connected */
+    const struct host *silent; /* lost the last connection by silence: is left out of a round */
     bool refused;              /* one of these has refused it, which is not reported yet */
     uint32_t known[HOSTS_MAX]; /* a hash of why each could not be connected to, as logged last */
     const struct host *host;   /* the present one */
@@ -120,8 +123,8 @@ int link_init(struct link *link, uv_loop_t *loop, const struct bus_config *confi
               const struct link_role *role, void (*changed)(void *owner), void *owner);
 
 /* Begins to connect to one of @hosts, which are kept; where one cannot be reached the next one is
- * tried, and after all of them comes the pause. @begins: with which one to begin. */
-void link_start(struct link *link, const struct hosts *hosts, size_t begins);
+ * tried, and after all of them comes the pause. */
+void link_start(struct link *link, const struct hosts *hosts);
 
 /* Sends what can be sent, and ends the link if that is wanted and nothing is left to do. */
 void link_pass(struct link *link);

@@ -2,6 +2,7 @@
 /*
  * The bus while a real RabbitMQ is away, silent or frozen
  */
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -156,7 +157,7 @@ static void begin_with_hosts(struct world *w, const char *others)
 
     snprintf(list, sizeof(list), "%s,localhost:%d", others, config.port);
     config.host = list;
-    config.spread = "process 2"; /* by its hash */
+    config.spread = "process 0"; /* by its hash */
     config.reconnect_min_ms = config.reconnect_max_ms = 60000;
     begin(w, &w->a, &config);
     submit_number(&w->a, 1);
@@ -184,6 +185,94 @@ static void test_several_hosts(void **state)
     close(silent);
 }
 
+static bool accepts(int listener)
+{
+    struct pollfd ready = {.fd = listener, .events = POLLIN};
+
+    return poll(&ready, 1, 0) == 1;
+}
+
+/* A host that has said nothing any more is left out of the next round: it would only be waited for
+ * again. */
+static void test_silent_host_is_left(void **state)
+{
+    struct world *w = *state;
+    struct bus_config config = config_of(w, NULL);
+    char list[64];
+    int port, other = listen_anywhere(&port);
+
+    find_broker(w);
+    snprintf(list, sizeof(list), "localhost:%d,127.0.0.1:%d", config.port, port);
+    config.host = list;
+    config.spread = "process 0";
+    config.heartbeat_s = 1;
+    begin(w, &w->a, &config);
+    until(w, w->a.ups == 1);
+    freeze(w);
+    until(w, accepts(other));
+    assert_true(says(&w->a, "no heartbeat of the broker"));
+    thaw(w);
+    close(other);
+    until(w, w->a.ups == 2);
+}
+
+/* The broker closes all connections of the test; then the bus is up again. */
+static void lose_connection(struct world *w)
+{
+    int ups = w->a.ups;
+
+    evaluate(
+        w,
+        "[rabbit_networking:close_connection(Pid, <<\"test\">>) || "
+        "Pid <- rabbit_networking:connections(), "
+        "[{vhost, <<\"%s\">>}] <- [catch rabbit_networking:connection_info(Pid, [vhost])]], ok",
+        w->vhost);
+    until(w, w->a.ups > ups);
+}
+
+/* A silent host is left as soon after a lost connection as at first. */
+static void test_silent_host_after_a_connection(void **state)
+{
+    struct world *w = *state;
+    struct bus_config config = config_of(w, NULL);
+    char list[64];
+    int port, silent = listen_anywhere(&port);
+
+    snprintf(list, sizeof(list), "127.0.0.1:%d,localhost:%d", port, config.port);
+    config.host = list;
+    config.spread = "process 0";
+    config.connect_timeout_ms = INT_MAX;
+    begin(w, &w->a, &config);
+    until(w, w->a.ups == 1);
+    lose_connection(w);
+    close(silent);
+}
+
+/* A host that only lets log in is left; once a connection has lasted, the bus begins with its own
+ * host again. */
+static void test_own_host_again(void **state)
+{
+    struct world *w = *state;
+    struct bus_config config = config_of(w, NULL);
+    char list[64];
+
+    snprintf(list, sizeof(list), "localhost:%d,127.0.0.1:%d", config.port, config.port);
+    config.host = list;
+    config.spread = "process 0";
+    config.reconnect_min_ms = 10;
+    config.reconnect_max_ms = 2000;
+    begin(w, &w->a, &config);
+    until(w, w->a.ups == 1);
+    do { /* again if it was so slow that the second connection lasted, too */
+        lose_connection(w);
+        lose_connection(w);
+        let_pass(w, 2500);
+        lose_connection(w);
+    } while (says(&w->a, "localhost"));
+    lose_connection(w);
+    assert_true(says(&w->a, "localhost port"));
+}
+
 /* Clear text does not leave this machine. */
 static void test_clear_text(void **state)
 {
@@ -193,7 +282,7 @@ static void test_clear_text(void **state)
 
     snprintf(list, sizeof(list), "192.0.2.1,localhost:%d", config.port);
     config.host = list;
-    config.spread = "process 2";
+    config.spread = "process 0";
     begin(w, &w->a, &config);
     until(w, w->a.ups == 1);
     assert_true(says(&w->a, "192.0.2.1 is no loopback address"));
@@ -322,6 +411,8 @@ int main(int argc, char **argv)
         bus_test(test_several_hosts),        bus_test(test_clear_text),
         bus_test(test_heartbeats),           bus_test(test_frozen_broker),
         bus_test(test_broker_reads_nothing), bus_test(test_full_socket),
+        bus_test(test_silent_host_is_left),  bus_test(test_silent_host_after_a_connection),
+        bus_test(test_own_host_again),
     };
 
     return run_cases(argc, argv, tests, array_size(tests));

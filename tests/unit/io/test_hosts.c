@@ -101,7 +101,8 @@ static void test_faults(void **state)
     assert_null(hosts_fault(longest));
 }
 
-/* Processes spread over the hosts, and each begins with the same one whenever it starts. */
+/* Processes spread over the hosts by their names, and each begins with the same one whenever it
+ * starts. */
 static void test_spread(void **state)
 {
     CLEANUP(hosts_deinit) struct hosts hosts = {0};
@@ -110,13 +111,55 @@ static void test_spread(void **state)
 
     assert_int_equal(hosts_parse(&hosts, "a,b,c", 1), 0);
     for (int i = 0; i < 300; i++) {
-        snprintf(name, sizeof(name), "scheduler-%d", i);
-        begin[hosts_begin(&hosts, name)]++;
+        snprintf(name, sizeof(name), "%d-scheduler", i);
+        begin[hosts_place(&hosts, name, 0)]++;
     }
     for (int i = 0; i < 3; i++)
         assert_in_range(begin[i], 70, 130);
-    assert_int_equal(hosts_begin(&hosts, "x"), hosts_begin(&hosts, "x"));
-    assert_int_equal(hosts_begin(&(struct hosts){0}, "x"), 0);
+    assert_int_equal(hosts_place(&hosts, "x", 0), hosts_place(&hosts, "x", 0));
+}
+
+/* Nine numbered processes: three with each host. Should a host fail, its three do not all go to the
+ * same one of the others. */
+static void test_spread_evenly(void **state)
+{
+    CLEANUP(hosts_deinit) struct hosts hosts = {0};
+    int begin[3] = {0}, went[3][3] = {{0}};
+    char name[32];
+
+    assert_int_equal(hosts_parse(&hosts, "a,b,c", 1), 0);
+    for (int i = 8; i < 17; i++) {
+        snprintf(name, sizeof(name), "agent-%d", i);
+        begin[hosts_place(&hosts, name, 0)]++;
+        went[hosts_place(&hosts, name, 0)][hosts_place(&hosts, name, 1)]++;
+    }
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(begin[i], 3);
+        assert_int_equal(went[i][i], 0);
+        assert_in_range(went[i][(i + 1) % 3], 1, 2);
+    }
+}
+
+/* However many hosts there are, each is tried once before the first is tried again. */
+static void test_order(void **state)
+{
+    static const char *const lists[] = {"a", "a,b", "a,b,c", "a,b,c,d"};
+    char name[32];
+
+    for (size_t n = 1; n <= array_size(lists); n++) {
+        CLEANUP(hosts_deinit) struct hosts hosts = {0};
+
+        assert_int_equal(hosts_parse(&hosts, lists[n - 1], 1), 0);
+        for (int i = 0; i < 10; i++) {
+            unsigned tried = 0;
+
+            snprintf(name, sizeof(name), "agent-%d", i);
+            for (size_t nth = 0; nth < n; nth++)
+                tried |= 1U << hosts_place(&hosts, name, nth);
+            assert_int_equal(tried, (1U << n) - 1);
+            assert_int_equal(hosts_place(&hosts, name, n), hosts_place(&hosts, name, 0));
+        }
+    }
 }
 
 static void expect_loopback(const char *host, bool loopback)
@@ -152,9 +195,9 @@ static void test_loopback(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_describe), cmocka_unit_test(test_describe),
-        cmocka_unit_test(test_lists),    cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_spread),   cmocka_unit_test(test_loopback),
+        cmocka_unit_test(test_lists),  cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_spread), cmocka_unit_test(test_spread_evenly),
+        cmocka_unit_test(test_order),  cmocka_unit_test(test_loopback),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
