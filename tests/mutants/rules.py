@@ -4342,8 +4342,8 @@ RULES = {
         ),
         "a confirm of several messages counts only for the last": (
             "common/io/bus/publisher.c",
-            "        if (multiple || m->tag == tag)\n",
-            "        if (m->tag == tag)\n",
+            "        if ((multiple || m->tag == tag) && ",
+            "        if (m->tag == tag && ",
             f"{BUS_PUBLISH} test_closing_flushes",
         ),
         "no message is mandatory": (
@@ -4372,8 +4372,7 @@ RULES = {
         ),
         "messages on the wire when the connection broke are not sent again": (
             "common/io/bus/publisher.c",
-            "    list_move_all(&p->wire, &p->waiting);\n"
-            "    list_move_all(&p->waiting, &p->wire);\n",
+            "    list_move_all(&p->refused, &p->wire);\n",
             "    while (!list_empty(&p->wire))\n"
             "        settle(p, first(&p->wire), BUS_CONFIRMED);\n",
             f"{BUS_BROKER} test_frozen_broker",
@@ -4783,6 +4782,32 @@ RULES = {
             "    int r = s->tried < s->n_addresses ? try_next(s) : s->error;\n",
             "    int r = s->error;\n",
             f"{BUS_BROKER} test_several_hosts",
+        ),
+    },
+    "What may be refused by the fault of a connection goes over another one, once": {
+        "a refusal is never the fault of the connection": (
+            "common/io/bus/publisher.c",
+            "(accepted || !keep_refused(p, m))",
+            "true",
+            f"{BUS_PUBLISH} test_nack_over_one_connection",
+        ),
+        "another connection is made while messages are on the wire": (
+            "common/io/bus/publisher.c",
+            "    if (!list_empty(&p->wire) && clock",
+            "    if (false && clock",
+            f"{BUS_PUBLISH} test_nack_over_one_connection",
+        ),
+        "a queue that has taken a message may refuse the next one by the fault of the connection": (
+            "common/io/bus/renewal.c",
+            "    if (was_taken(r, place_of(m)) || ",
+            "    if (",
+            "tests/unit/test_renewal test_taken",
+        ),
+        "connections that do not help are made without a pause": (
+            "common/io/bus/renewal.c",
+            "    r->next = now + r->pause;\n",
+            "    r->next = now;\n",
+            "tests/unit/test_renewal test_pauses",
         ),
     },
     "Headers of a message are read whatever a sender has put there": {

@@ -7,6 +7,7 @@
  *     bus.c                    messages, acks and callbacks of the role that has the bus
  *     publisher.c, consumer.c  the two links: confirms, returns and alarms; deliveries and acks
  *     direct.c, topology.c     messages to direct reply-to; exchanges and queues
+ *     renewal.c                refusals that may be the fault of a connection
  *     link.c                   a connection: login, calls, heartbeats, reconnects
  *     login.c, message.c       methods of the login; messages put together from frames
  *     frame.c                  frames, methods and properties, as bytes

@@ -20,6 +20,9 @@
  *  - If the broker closes the channel because of a message (the exchange does not exist, or the
  *    user has no right to it), the bus finds that message and refuses it (BUS_NACKED). It sends the
  *    others again.
+ *  - If the broker refuses a message to where nothing was confirmed yet on this connection, the bus
+ *    sends it on another one, once: that of a process whose node has died may be to blame. If that
+ *    does not help, it waits longer each time before it tries this again.
  *  - If the broker closes the connection because of a message, again and again, the bus reports
  *    that message (on_isolated), refuses it, and never sends it again.
  *  - A connection that is up may be useless: the broker may have forgotten the consumers. A pulse

@@ -18,6 +18,9 @@
  * second time with it alone on the wire, is refused: see direct.c. Any other message has two
  * tries more: brokers end connections for reasons of their own.
  *
+ * Where nothing was confirmed yet over this connection, a refusal may be its fault: the message is
+ * sent over another one, once. See renewal.c.
+ *
  * An alarm at the broker is announced only to a connection that publishes, and from then on the
  * broker reads nothing. The first message of a connection is therefore sent alone: in a lasting
  * alarm a reconnect costs one message in the broker's inbound buffer, not a window full.
@@ -38,6 +41,8 @@
 #include "model/reply_to.h"
 
 #define LONGEST 6 /* times confirm_ms: half an hour, as RabbitMQ waits for an ack */
+
+#define RENEW_WITHIN_MS 1000
 
 #define CLOSINGS_DIRECT 2 /* of the connection, over a message to direct reply-to ... */
 #define CLOSINGS_OTHER 4  /* ... or elsewhere: brokers have other reasons, too */
@@ -80,10 +85,27 @@ static void settle_wire(struct publisher *p, struct outgoing *m, bool accepted)
         p->heard = clock_monotonic_ms();
     if (accepted && direct_is(m))
         direct_taken(&p->direct, m);
+    if (accepted)
+        renewal_taken(&p->renewal, m);
     if (!accepted)
         settle(p, m, BUS_NACKED);
     else
         settle(p, m, !m->returned ? BUS_CONFIRMED : m->resent ? BUS_NACKED : BUS_RETURNED);
+}
+
+/* Keeps a refused message for another connection, once. */
+static bool keep_refused(struct publisher *p, struct outgoing *m)
+{
+    bool may_be_lost = m->message.transient && m->id == 0; /* as a pulse */
+
+    if (m->renewed || may_be_lost || direct_is(m) ||
+        !renewal_refused(&p->renewal, m, clock_monotonic_ms()))
+        return false;
+    m->renewed = true;
+    p->n_wire--;
+    list_remove(&m->node);
+    list_append(&p->refused, &m->node);
+    return true;
 }
 
 /* Notes whom a confirm has passed over. */
@@ -110,7 +132,7 @@ static void on_confirm(struct publisher *p, uint64_t tag, bool multiple, bool ac
             break;
         if (!multiple && m->tag == tag)
             pass(p, m);
-        if (multiple || m->tag == tag)
+        if ((multiple || m->tag == tag) && (accepted || !keep_refused(p, m)))
             settle_wire(p, m, accepted);
     }
 }
@@ -423,11 +445,27 @@ static bool may_send(const struct publisher *p)
            p->n_wire < window(p) && !must_declare(p);
 }
 
+/* Makes another connection once nothing is on the wire, so that nothing is sent twice for it; but
+ * does not wait for long. */
+static int renew(struct publisher *p)
+{
+    const struct outgoing *m = first(&p->refused);
+
+    if (!list_empty(&p->wire) && clock_monotonic_ms() - p->renewal.since < RENEW_WITHIN_MS)
+        return 0;
+    return link_fail(&p->link, LINK_E_LOST,
+                     "messages to exchange '%s' with key %s are refused, perhaps over this "
+                     "connection only",
+                     m->message.exchange, m->message.key);
+}
+
 static int publisher_send(struct link *link)
 {
     struct publisher *p = publisher_of(link);
     int r = mind_confirms(p);
 
+    if (!r && p->renewal.since)
+        return renew(p);
     while (!r && may_send(p))
         r = send_first(p);
     return r ? r : send_aside(p);
@@ -455,7 +493,7 @@ static bool publisher_idle(struct link *link)
 {
     struct publisher *p = publisher_of(link);
 
-    return list_empty(&p->waiting) && list_empty(&p->wire);
+    return list_empty(&p->waiting) && list_empty(&p->wire) && list_empty(&p->refused);
 }
 
 static int publisher_deliver(struct link *link, const amqp_basic_deliver_t *deliver)
@@ -516,8 +554,10 @@ static void publisher_lost(struct link *link)
 
     blame(p);
     drop_unwanted(p);
-    list_move_all(&p->wire, &p->waiting);
-    list_move_all(&p->waiting, &p->wire);
+    list_move_all(&p->refused, &p->wire);
+    list_move_all(&p->refused, &p->waiting);
+    list_move_all(&p->waiting, &p->refused);
+    renewal_begin(&p->renewal, clock_monotonic_ms());
     p->n_wire = 0;
     p->last_tag = 0;
     p->confirmed = false;
@@ -530,6 +570,7 @@ void publisher_init(struct publisher *p)
 {
     list_init(&p->waiting);
     list_init(&p->wire);
+    list_init(&p->refused);
     list_init(&p->actors);
     direct_init(&p->direct);
 }

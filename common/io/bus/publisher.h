@@ -9,6 +9,7 @@
 #include "io/bus/direct.h"
 #include "io/bus/link.h"
 #include "io/bus/outgoing.h"
+#include "io/bus/renewal.h"
 
 /* A question about a queue. A new one replaces it. */
 struct inspection {
@@ -25,6 +26,7 @@ struct publisher {
     struct link link;
     struct list waiting; /* to be sent, in order */
     struct list wire;    /* sent, not confirmed, in order of tags */
+    struct list refused; /* to be sent over another connection */
     int n_wire;
     uint64_t last_tag;
     bool confirmed;     /* something was, on this connection */
@@ -32,6 +34,7 @@ struct publisher {
     int64_t held_up;    /* likewise: until then at least by an alarm */
     struct list actors; /* whose task queues were declared on this connection */
     struct direct direct;
+    struct renewal renewal;
     bool declaring; /* such a queue: until that is answered nothing is sent, to keep the order */
     struct inspection inspection;
 };

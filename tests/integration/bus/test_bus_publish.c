@@ -129,6 +129,59 @@ static void test_nack(void **state)
     assert_int_equal(w->a.downs, 0);
 }
 
+/* Fills drover.submit by the other bus until it refuses messages. */
+static void fill(struct world *w)
+{
+    int n = 0;
+
+    begin_plain(w, &w->b, false);
+    ctl(w, "set_policy", "-p", w->vhost, "full", "^drover.submit$",
+        "{\"max-length\":3,\"overflow\":\"reject-publish\"}");
+    do {
+        submit_number(&w->b, ++n);
+        until(w, w->b.n_outcomes == n);
+    } while (n < MAX_MESSAGES / 2 && w->b.outcome[n] == BUS_CONFIRMED);
+    assert_int_equal(w->b.outcome[n], BUS_NACKED);
+}
+
+/* A message to where nothing was confirmed over this connection is refused, perhaps by the fault of
+ * the connection: it goes over another one, and no other message is sent twice for that. */
+static void test_nack_over_one_connection(void **state)
+{
+    struct world *w = *state;
+    struct bus_config config = config_of(w, NULL);
+    const int n = 20;
+
+    fill(w);
+    config.reconnect_min_ms = config.reconnect_max_ms = 5000;
+    begin(w, &w->a, &config);
+    for (int i = 1; i <= n; i++)
+        publish_number(&w->a, i, i % 2 ? "drover.replies" : "drover.submit",
+                       i % 2 ? "reply" : "submit");
+    until(w, w->a.downs == 1);
+    evaluate(w, "ok = rabbit_policy:delete(<<\"%s\">>, <<\"full\">>, <<\"test\">>)", w->vhost);
+    until(w, w->a.n_outcomes == n);
+    assert_confirmed(&w->a, n);
+    for (int i = 1; i <= n; i++)
+        assert_int_equal(w->a.downs_before[i], i % 2 ? 0 : 1);
+}
+
+/* Where another connection does not help a message is refused, and few of them are made. */
+static void test_nack_over_each_connection(void **state)
+{
+    struct world *w = *state;
+    const int n = 200;
+
+    fill(w);
+    begin_plain(w, &w->a, false);
+    for (int i = 1; i <= n; i++) {
+        submit_number(&w->a, i);
+        until(w, w->a.n_outcomes == i);
+        assert_int_equal(w->a.outcome[i], BUS_NACKED);
+    }
+    assert_in_range(w->a.downs, 1, 10);
+}
+
 /* The broker closes the channel over one message: it is refused, and the others arrive. */
 static void test_missing_exchange(void **state)
 {
@@ -372,12 +425,20 @@ static void test_ask_after(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        bus_test(test_round_trip),       bus_test(test_bodies),
-        bus_test(test_return),           bus_test(test_nack),
-        bus_test(test_missing_exchange), bus_test(test_address_that_closes_the_connection),
-        bus_test(test_closing_flushes),  bus_test(test_invented_addresses),
-        bus_test(test_direct_reply),     bus_test(test_oversize),
-        bus_test(test_expiration),       bus_test(test_not_after),
+        bus_test(test_round_trip),
+        bus_test(test_bodies),
+        bus_test(test_return),
+        bus_test(test_nack),
+        bus_test(test_nack_over_one_connection),
+        bus_test(test_nack_over_each_connection),
+        bus_test(test_missing_exchange),
+        bus_test(test_address_that_closes_the_connection),
+        bus_test(test_closing_flushes),
+        bus_test(test_invented_addresses),
+        bus_test(test_direct_reply),
+        bus_test(test_oversize),
+        bus_test(test_expiration),
+        bus_test(test_not_after),
         bus_test(test_ask_after),
     };
 
