@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "io/bus/link.h"
 
@@ -37,13 +38,22 @@ int link_fail(struct link *link, enum link_error error, const char *format, ...)
     return (int)error;
 }
 
+/* What to do where the words of the broker do not say it. */
+static const char *advice(int code, amqp_bytes_t words)
+{
+    if (code == AMQP_NOT_FOUND && words.len > 0 && memmem(words.bytes, words.len, "home node", 9))
+        return " (a classic queue is on one node only: start that node again; queues of the type "
+               "quorum survive the loss of a node, see OPERATIONS, Three RabbitMQ nodes)";
+    return "";
+}
+
 /* What the broker says while it goes down is no refusal. */
 int link_fail_closed(struct link *link, const char *what, int code, amqp_bytes_t words)
 {
     bool down = code == AMQP_CONNECTION_FORCED || code == AMQP_INTERNAL_ERROR;
 
-    return link_fail(link, down ? LINK_E_LOST : LINK_E_REFUSED, "%s: %d %.*s", what, code,
-                     (int)words.len, (const char *)words.bytes);
+    return link_fail(link, down ? LINK_E_LOST : LINK_E_REFUSED, "%s: %d %.*s%s", what, code,
+                     (int)words.len, (const char *)words.bytes, advice(code, words));
 }
 
 int link_fail_out_of_place(struct link *link, amqp_method_number_t method)
