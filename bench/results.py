@@ -35,6 +35,7 @@ SAID = {
     "race": r"^seeds .*?(?=; logs)|^\d+ runs, .*",
     "soak": r"^seed .*?(?=; logs)|^at most .*|^load: .*|^\S+ \w+: .*, later .*|^\d+ violations",
     "absence": r".+",
+    "reach": r"^rabbit .*|^\d+ runs, .*",
     "hostile": r".+",
     "upgrade": r"^\d+ jobs, .*",
     "beside": r"^seed .*?(?=; logs)|^\d+ jobs, .*",

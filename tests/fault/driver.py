@@ -59,6 +59,7 @@ class Driver:
         self._commands = []  # a heap of (when, number, job, fields)
         self._numbers = 0
         self._to_answer = {}  # command -> its job, of the commands that must be answered
+        self._asked = {}  # command -> its fields, of these
         # job -> how it has ended, as of the last note_ends(): it may be forgotten since
         self._over = {}
         self._letters = collections.Counter()  # of a job, in drover.dead
@@ -79,6 +80,7 @@ class Driver:
             command_id = self._command(job, fields)
             if not job.letters:
                 self._to_answer[command_id] = job.submit.job_id
+                self._asked[command_id] = fields
         self._client.pump()
 
     def _command(self, job, fields):
@@ -99,6 +101,17 @@ class Driver:
         self._to_answer.clear()
         for job_id in set(self.jobs) - self.accepted():
             self._client.submit(self.jobs[job_id].submit)
+
+    def is_answered(self):
+        return self.accepted() >= set(self.jobs) and not self._unanswered()
+
+    def ask_again(self):
+        """Sends what was not answered once more, as each client does: a Receipt and an Answer are
+        sent once, and the broker may refuse them."""
+        for job_id in set(self.jobs) - self.accepted():
+            self._client.submit(self.jobs[job_id].submit)
+        for command_id, job_id in self._unanswered().items():
+            self._client.command(job_id, command_id, **self._asked[command_id])
 
     def ended(self):
         return len(self._client.events)

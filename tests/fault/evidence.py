@@ -17,6 +17,7 @@ depends on what Drover reports about itself.
 """
 
 import base64
+import contextlib
 import json
 import pathlib
 import subprocess
@@ -326,10 +327,10 @@ class Collector:
         cluster.client.watch = self._said
         cluster.client.call(self._listen)
 
-    @staticmethod
-    def _listen(channel):
+    def _listen(self, channel):
         """Declares a durable queue for all alerts, which also gets those that the trace misses."""
-        channel.queue_declare(ALERTS, durable=True)
+        arguments = self._cluster.rabbit.queue_arguments
+        channel.queue_declare(ALERTS, durable=True, arguments=arguments)
         channel.queue_bind(ALERTS, "drover.events", "#.alert")
 
     def _take_alert(self, channel):
@@ -354,6 +355,16 @@ class Collector:
     def fault(self, what, who=""):
         """A fault strikes the system now, or ends: rules about time count from then on."""
         self._faults.add(at=now_ms(), what=what, who=who)
+
+    @contextlib.contextmanager
+    def blind(self):
+        """During the block a node of the broker goes down or is cut off: messages that it had to
+        trace may be lost, and those of others too."""
+        self._faults.add(at=now_ms() - TRACE_LAG_MS, what="trace lost", who="node")
+        try:
+            yield
+        finally:
+            self._faults.add(at=now_ms(), what="trace again", who="node")
 
     def catch_up(self):
         """Waits until everything in the store is copied; the store must not change."""

@@ -150,15 +150,14 @@ class Evidence:
         """Whether the trace may be incomplete in this time."""
         if not self.has_trace:
             return True
-        began = None
+        began = {}  # who says so -> since when
         for fault in self.faults:
             if fault.what == "trace lost":
-                began = fault.at if began is None else began
-            elif fault.what == "trace again" and began is not None:
-                if began <= until and fault.at >= since:
+                began.setdefault(fault.who, fault.at)
+            elif fault.what == "trace again" and fault.who in began:
+                if began.pop(fault.who) <= until and fault.at >= since:
                     return True
-                began = None
-        return began is not None and began <= until
+        return any(at <= until for at in began.values())
 
     @staticmethod
     def _passed(fields):

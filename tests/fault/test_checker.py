@@ -419,6 +419,16 @@ class Planted(unittest.TestCase):
                              {"at": self.scene.at, "what": "trace again", "who": ""}]
         self.assertNotIn("I3", {v.rule for v in self.judge()})
 
+    def test_I3_excused_where_one_of_two_lost_the_trace(self):
+        """A node was down for longer than the tracer was."""
+        self.scene.trace = [p for p in self.scene.trace if p["place"] != "drover.replies"]
+        self.scene.faults = [{"at": BEGAN, "what": "trace lost", "who": "node"},
+                             {"at": BEGAN, "what": "trace lost", "who": ""},
+                             {"at": BEGAN, "what": "trace again", "who": ""}]
+        self.assertNotIn("I3", {v.rule for v in self.judge()})
+        self.scene.faults.append({"at": BEGAN, "what": "trace again", "who": "node"})
+        self.found("I3", "no reply")
+
     # --- I4: the agent's own lease ---
 
     def test_I4_effect_after_the_lease(self):

@@ -24,14 +24,20 @@ class Client:
     DEAD = "drover.dead"
 
     def __init__(self, rabbit, vhost):
-        self._parameters = pika.ConnectionParameters(
-            host=servers.HOST,
-            port=rabbit.port,
-            virtual_host=vhost,
-            credentials=pika.PlainCredentials(rabbit.user, rabbit.password),
-            heartbeat=0,
-            blocked_connection_timeout=60,
-        )
+        # of several nodes pika takes the first that answers
+        self.parameters = [
+            pika.ConnectionParameters(
+                host=host,
+                port=port,
+                virtual_host=vhost,
+                credentials=pika.PlainCredentials(rabbit.user, rabbit.password),
+                heartbeat=0,
+                blocked_connection_timeout=60,
+            )
+            for host, port in rabbit.addresses
+        ]
+        self._parameters = self.parameters  # in the order in which they are tried
+        self._user, self._queue_arguments = rabbit.user, rabbit.queue_arguments
         self._connection = None
         self._channel = None
         self._commands = itertools.count(1)
@@ -40,6 +46,11 @@ class Client:
         self.receipts = {}  # job -> its Receipts, in order
         self.events = {}  # job -> its JobEvents, in order
         self.answers = {}  # command id -> Answer
+
+    def prefer(self, node):
+        """Connects to this node of several first, from now on."""
+        self._parameters = self.parameters[node:] + self.parameters[:node]
+        self.close()
 
     def close(self):
         if self._connection and self._connection.is_open:
@@ -52,7 +63,11 @@ class Client:
         def attempt():
             try:
                 return (function(self._open()),)
-            except UNROUTED:
+            except UNROUTED as error:
+                # its queue had no leader: RabbitMQ 3.10 may refuse all else on this channel, too
+                if len(self._parameters) > 1 and isinstance(error, pika.exceptions.NackError):
+                    self.close()
+                    return None
                 raise
             except LOST:
                 self._channel = None
@@ -67,7 +82,7 @@ class Client:
         if not self._channel or not self._channel.is_open:
             channel = self._connection.channel()
             channel.confirm_delivery()
-            channel.queue_declare(self.REPLIES, durable=True)
+            channel.queue_declare(self.REPLIES, durable=True, arguments=self._queue_arguments)
             self._channel = channel
         return self._channel
 
@@ -77,7 +92,7 @@ class Client:
         if not isinstance(body, (bytes, str)):
             body = body.SerializeToString()
         properties = pika.BasicProperties(
-            **{"user_id": self._parameters.credentials.username, **properties}
+            **{"user_id": self._user, **properties}
         )
         self.call(lambda c: c.basic_publish(exchange, key, body, properties, mandatory))
 
@@ -87,13 +102,16 @@ class Client:
         self.watch(submit)
         self.publish("drover.submit", "submit", submit)
 
-    def command(self, job_id, **command):
-        """Sends a command, such as query=wire.Query(), and returns its id."""
-        command_id = f"c{next(self._commands)}"
+    def command(self, job_id, command_id=None, **command):
+        """Sends a command, such as query=wire.Query(), and returns its id. @command_id: it is sent
+        again."""
+        again = bool(command_id)
+        command_id = command_id or f"c{next(self._commands)}"
         message = wire.Control(
             job_id=job_id, command_id=command_id, reply_to=self.REPLIES, **command
         )
-        self.watch(message)
+        if not again:
+            self.watch(message)
         self.publish("drover.control", "control", message)
         return command_id
 

@@ -371,6 +371,10 @@ echo "$DROVER_IDEMPOTENCY_KEY"
         return {name.replace("@", "/") for name in os.listdir(self.directory / "effects")}
 
 
+def _host_list(server):
+    return ",".join(f"{host}:{port}" for host, port in server.addresses)
+
+
 BUILTIN = {"name": "demo", "handler": "builtin"}
 
 
@@ -398,14 +402,16 @@ class Cluster:
     @property
     def url(self):
         tls = self.rabbit.tls
-        scheme, port = ("amqps", tls.port) if tls else ("amqp", self.rabbit.port)
+        hosts = f"{servers.HOST}:{tls.port}" if tls else _host_list(self.rabbit)
         login = f"{self.rabbit.user}:{self.rabbit.password}"
-        return f"{scheme}://{login}@{servers.HOST}:{port}/{self.name}"
+        return f"amqp{'s' if tls else ''}://{login}@{hosts}/{self.name}"
 
     # --- configuration ---
 
     def _server(self, server):
         """Returns the settings that lead to a server, by TLS if it has that."""
+        if len(server.addresses) > 1:
+            return {"host": _host_list(server)}
         if not server.tls:
             return {"host": servers.HOST, "port": server.port}
         return {"host": servers.HOST, "port": server.tls.port, "tls": True,

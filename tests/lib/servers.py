@@ -217,6 +217,7 @@ class Server:
     """What both kinds of server share: a folder, a port, one main process."""
 
     name = ""  # names the kind, its folder and its log
+    host = HOST
 
     def __init__(self, directory=None, port=None):
         self._temporary = directory is None
@@ -229,6 +230,11 @@ class Server:
         self._own_port = port is None and self._temporary
         self.process = None
         _watch(self)
+
+    @property
+    def addresses(self):
+        """Returns (host, port) of each node that clients may connect to."""
+        return [(self.host, self.port)]
 
     def __enter__(self):
         try:
@@ -334,7 +340,7 @@ class Server:
     def _ask(self, question, answer):
         """Whether the server answers the first bytes of its protocol."""
         try:
-            with socket.create_connection((HOST, self.port), timeout=5) as connection:
+            with socket.create_connection((self.host, self.port), timeout=5) as connection:
                 connection.sendall(question)
                 return connection.recv(len(answer)) == answer
         except OSError:
@@ -382,6 +388,9 @@ class Rabbit(Server):
     name = "rabbitmq"
     user = "guest"
     password = "guest"
+    node = "drover@localhost"
+    node_names = "-sname"  # of erl_call
+    queue_arguments = {}  # of the durable queues of tests
 
     def __init__(self, directory=None, port=None, conf="", tls=TLS, plugins=()):
         super().__init__(directory, port)
@@ -596,15 +605,16 @@ class Rabbit(Server):
     def _node_environment(self):
         """Returns the complete environment: no setting of the machine's own RabbitMQ may apply."""
         home = self.directory
-        loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
+        interface = "{" + self.host.replace(".", ",") + "}"
+        loopback = f"-kernel inet_dist_use_interface {interface}"
         return {
             "HOME": str(home),  # for the Erlang cookie
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
             "ERL_EPMD_ADDRESS": HOST,
             "ERL_EPMD_PORT": str(self.epmd_port),
-            "RABBITMQ_NODENAME": "drover@localhost",
-            "RABBITMQ_NODE_IP_ADDRESS": HOST,
+            "RABBITMQ_NODENAME": self.node,
+            "RABBITMQ_NODE_IP_ADDRESS": self.host,
             "RABBITMQ_NODE_PORT": str(self.port),
             "RABBITMQ_DIST_PORT": str(self.dist_port),
             "RABBITMQ_BASE": str(home),
@@ -651,9 +661,9 @@ class Rabbit(Server):
         """Writes scripts for this test, for programs under test and for people."""
         self._write_script(self.ctl_path, env, f'exec {RABBITMQ_BIN}/rabbitmqctl "$@"\n')
         # Each call has a node name of its own: the node accepts only one connection for each name.
-        self._write_script(self.evaluate_path, env, """\
-answer=$(echo "$1." | erl_call -sname "$RABBITMQ_NODENAME" -h "test-$$" -e)
-[ "$answer" = "{ok, ok}" ] || { echo "$answer"; exit 1; }
+        self._write_script(self.evaluate_path, env, f"""\
+answer=$(echo "$1." | erl_call {self.node_names} "$RABBITMQ_NODENAME" -h "test-$$" -e)
+[ "$answer" = "{{ok, ok}}" ] || {{ echo "$answer"; exit 1; }}
 """)
 
     def _spawn(self):
