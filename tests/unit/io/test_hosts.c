@@ -195,9 +195,10 @@ static void test_loopback(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),  cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_spread), cmocka_unit_test(test_spread_evenly),
-        cmocka_unit_test(test_order),  cmocka_unit_test(test_loopback),
+        cmocka_unit_test(test_describe),      cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_faults),        cmocka_unit_test(test_spread),
+        cmocka_unit_test(test_spread_evenly), cmocka_unit_test(test_order),
+        cmocka_unit_test(test_loopback),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
