@@ -34,6 +34,11 @@ class Proxy:
         self._drop()
         self._open.set()
 
+    def lead_to(self, port):
+        """From now on connections lead there; the earlier ones are closed."""
+        self._target = port
+        self._drop()
+
     def close(self):
         self._closed = True
         self._listener.close()

@@ -23,9 +23,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import driver
 import partition
 import reach_rabbit
+import reach_sentinel
 import wire
 
-PARTS = [reach_rabbit.Part]  # each as reach_rabbit.Part
+PARTS = [reach_rabbit.Part, reach_sentinel.Part]  # each as reach_rabbit.Part
 SHOWN = 50
 
 
