@@ -16,7 +16,8 @@ static void go_up(struct link *link)
     link->connects++;
     link->up_since = (int64_t)uv_now(link->loop);
     link_await(link);
-    log_info("bus_connected", LOG_S("link", link->role->name));
+    log_info("bus_connected", LOG_S("link", link->role->name), LOG_S("host", link->host->name),
+             LOG_I("port", link->host->port));
 }
 
 /* Up once all calls of the setup are answered. */

@@ -41,6 +41,12 @@ class ThreeNodes(unittest.TestCase):
         self.addCleanup(stack.__exit__, None, None, None)
         return c
 
+    @staticmethod
+    def spread_over_others(now, before, victim):
+        """Returns the numbers of daemons if both other nodes have more than before."""
+        others = [n for n in range(reach_rabbit.NODES) if n != victim]
+        return now if all(now[n] > before[n] for n in others) else None
+
     def test_definitions(self):
         """The nodes of deploy/ spread the leaders, and take the definitions as they are."""
         with tempfile.TemporaryDirectory() as secrets:
@@ -74,10 +80,11 @@ class ThreeNodes(unittest.TestCase):
         judged.collector.fault("killed", node.name)
         node.kill()
         took = reach_rabbit.await_daemons(part, c)
-        elsewhere = reach_rabbit.counts(part, c)
-        for number in range(reach_rabbit.NODES):
-            if number != victim:
-                self.assertGreater(elsewhere[number], at_first[number], elsewhere)
+        elsewhere = servers.wait_for(
+            lambda: self.spread_over_others(reach_rabbit.counts(part, c), at_first, victim),
+            "daemons to come to both other nodes")
+        hosts = {daemon.records("bus_connected")[-1]["host"] for daemon in c.daemons}
+        self.assertEqual({n.host for n in part.rabbit.nodes if n is not node}, hosts)
         refused = servers.wait_for(lambda: classic.schedulers[0].records("bus_refused"), "refusals")
         self.assertRegex(refused[-1]["why"], "home node .* start that node again")
         ended = busy.ended()
