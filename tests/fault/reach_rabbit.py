@@ -26,7 +26,7 @@ RATE = 50  # jobs a second
 JUDGED_RATE = 8  # of the jobs that the checker judges
 # What docs/OPERATIONS.md promises, in s.
 KILLED_P99_S = 2
-CUT_OFF_S = 20
+CUT_OFF_S = 15
 DIRECT_S = 5
 LASTING_S = 12  # after that a lost connection leads to the host with which the daemon began
 REST_S = 120  # until all jobs have ended, after the last fault

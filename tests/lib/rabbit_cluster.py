@@ -26,7 +26,7 @@ import tempfile
 import partition
 import servers
 
-NET_TICK_S = 15
+NET_TICK_S = 10
 COOKIE = "drover-tests"
 DEFINITIONS = pathlib.Path(__file__).resolve().parents[2] / "deploy/rabbitmq/definitions.json"
 
