@@ -27,12 +27,14 @@ import partition
 import servers
 
 NET_TICK_S = 10
+START_TIMEOUT_S = 300  # of all nodes together, on a busy machine
 COOKIE = "drover-tests"
 DEFINITIONS = pathlib.Path(__file__).resolve().parents[2] / "deploy/rabbitmq/definitions.json"
 
 
 class Node(servers.Rabbit):
     node_names = "-name"
+    start_timeout_s = START_TIMEOUT_S
     queue_arguments = {"x-queue-type": "quorum"}
 
     def __init__(self, group, number, directory):
@@ -250,7 +252,7 @@ class RabbitCluster:
 
     # --- nodes ---
 
-    def await_running(self, count, timeout=servers.START_TIMEOUT_S):
+    def await_running(self, count, timeout=START_TIMEOUT_S):
         """Waits until this many nodes run, and each of them knows all of them; if these are all
         nodes, also until each quorum queue can do without any one of them."""
         critical = "" if count < len(self.nodes) else (

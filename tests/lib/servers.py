@@ -218,6 +218,7 @@ class Server:
 
     name = ""  # names the kind, its folder and its log
     host = HOST
+    start_timeout_s = START_TIMEOUT_S
 
     def __init__(self, directory=None, port=None):
         self._temporary = directory is None
@@ -259,7 +260,8 @@ class Server:
     def await_start(self):
         for left in (2, 1, 0):
             try:
-                _wait_for(self._serves_or_died, f"{self.name}, see {self.log}", START_TIMEOUT_S)
+                what = f"{self.name}, see {self.log}"
+                _wait_for(self._serves_or_died, what, self.start_timeout_s)
                 self._own_port = False  # from now on clients may know the port
                 return
             except ServerError:

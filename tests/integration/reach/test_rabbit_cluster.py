@@ -54,7 +54,9 @@ class ThreeNodes(unittest.TestCase):
                 [sys.executable, "-B", ROOT / "deploy/accounts.py", "--dir", secrets,
                  "--actor", "a", "--actor", "b", "--client", "me"], check=True)
             definitions = pathlib.Path(secrets) / "rabbitmq-definitions.json"
-            self.part.rabbit.nodes[0].rabbitmqctl("import_definitions", str(definitions))
+            self.part.rabbit.nodes[0].evaluate(
+                f'{{ok, Text}} = file:read_file("{definitions}"), '
+                "ok = rabbit_definitions:import_raw(Text)")
         leaders = self.part.rabbit.leaders("drover")
         self.assertEqual(7, len(leaders), leaders)
         counts = [list(leaders.values()).count(node) for node in range(reach_rabbit.NODES)]
@@ -83,8 +85,9 @@ class ThreeNodes(unittest.TestCase):
         elsewhere = servers.wait_for(
             lambda: self.spread_over_others(reach_rabbit.counts(part, c), at_first, victim),
             "daemons to come to both other nodes")
-        hosts = {daemon.records("bus_connected")[-1]["host"] for daemon in c.daemons}
-        self.assertEqual({n.host for n in part.rabbit.nodes if n is not node}, hosts)
+        servers.wait_for(
+            lambda: node.host not in {d.records("bus_connected")[-1]["host"] for d in c.daemons},
+            "daemons to log where they are connected")
         refused = servers.wait_for(lambda: classic.schedulers[0].records("bus_refused"), "refusals")
         self.assertRegex(refused[-1]["why"], "home node .* start that node again")
         ended = busy.ended()
