@@ -176,10 +176,21 @@ static void check_call(struct scheduler *s, struct op *op)
         op_unref(s, op);
         return;
     }
-    list_foreach(l, &s->rollback.watermarks[op->partition].jobs)
-        if (n < OPS_BUDGET && accepted_of(l)->number >= check_of(op)->first)
+    list_foreach(l, &s->rollback.watermarks[op->partition].jobs) {
+        if (accepted_of(l)->number >= check_of(op)->first)
             jobs[n++] = accepted_of(l)->job;
+        if (n == OPS_BUDGET)
+            break;
+    }
     ops_watermark(s->out, op_call_id(s, op), op->partition, s->rollback.run, op->nonce, jobs, n);
+}
+
+/* Jobs above this count are gone; one with such an id that is there was created again. */
+static void forget_counts(struct watermark *watermark, uint64_t kept)
+{
+    list_foreach(l, &watermark->jobs)
+        if (accepted_of(l)->count > kept)
+            accepted_of(l)->count = 0;
 }
 
 /*
@@ -197,7 +208,9 @@ static void compare(struct scheduler *s, struct watermark *watermark, uint64_t r
     bool back = known && kept < remembered;
 
     s->rollback.n_lost += lost;
-    s->rollback.n_back += back && !lost;
+    s->rollback.n_back += back && !lost && !watermark->may_have_gone_back; /* by another call */
+    if (lost || back)
+        forget_counts(watermark, kept);
     if (known && kept < watermark->forgotten) {
         s->rollback.unnamed = true;
         watermark->forgotten = kept; /* what it keeps may be lost another time */

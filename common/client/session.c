@@ -38,7 +38,7 @@ struct session {
     struct config *config;
     struct rng rng;
     char broker[256]; /* where it is, for a person */
-    char why[600];
+    char why[1400];
     bool up;
     bool closed;
     bool interrupted;
@@ -237,7 +237,7 @@ static int wait_up(struct session *s, int64_t deadline)
     if (s->up && !s->error)
         return 0;
     if (!s->why[0]) {
-        char why[200];
+        char why[1024];
 
         bus_why(s->bus, why, sizeof(why));
         set_why(s, "cannot reach the broker at %s%s%s", s->broker, why[0] ? ": " : "", why);

@@ -138,7 +138,7 @@ static void on_written(uv_write_t *write, int status)
         status = send_waiting(s);
     if (status < 0)
         lose(s, uv_strerror(status));
-    else if (s->sending.len == 0 && s->open)
+    else if (s->sending.len == 0 && s->open && s->callbacks->on_room)
         s->callbacks->on_room(s->ctx);
 }
 

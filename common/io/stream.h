@@ -35,7 +35,7 @@ struct stream_target {
 struct stream_callbacks {
     void (*on_open)(void *ctx);                    /* it may be written to */
     void (*on_data)(void *ctx, struct bytes data); /* @data is valid during the call only */
-    void (*on_room)(void *ctx);                    /* it was full, and no longer is */
+    void (*on_room)(void *ctx);                    /* it was full, and no longer is; may be NULL */
     /* The last callback; stream_close() is due. @refused: a person must remove the cause, such as a
      * certificate. */
     void (*on_lost)(void *ctx, const char *why, bool refused);

@@ -131,7 +131,7 @@ class Work:
                 servers.wait_for(lambda: len(self.named()) >= len(gone), "alerts", 30)
         wrong = [f"{job_id} is lost, and no alert names it" for job_id in gone - set(self.named())]
         if self.heard("STORE_LOSS_UNKNOWN"):
-            wrong = []
+            wrong.append("STORE_LOSS_UNKNOWN, although no job was forgotten")
         wrong += [f"{job_id} is named, and is not lost" for job_id in set(self.named()) - gone]
         return wrong
 
@@ -233,7 +233,8 @@ class World:
         self.work.go_on(lambda: self.group.named() not in (None, self.old))
         self.named = time.monotonic()
         new = self.group.await_failover(self.old)
-        self.work.go_on(lambda: all(now > then for now, then in zip(self.ups(), before)))
+        self.work.go_on(lambda: self.use_it(new) and all(
+            now > then for now, then in zip(self.ups(), before)))
         self.use(new)
         return new
 
@@ -314,7 +315,7 @@ def strict_cut_off(part, where):
 
 def cut_off_together(part, where):
     """The primary is cut off together with the daemons, and takes writes for min-replicas-max-lag
-    only. Each lost job is named, or the daemons say that more are gone."""
+    only. Each lost job is named."""
     with World(part, where, ALONE, reached=True) as world:
         world.work.go_on_for(BEFORE_S)
         ups = world.ups()

@@ -2,8 +2,9 @@
 """A primary of Redis with replicas, and Sentinels that fail over
 
     with sentinels.Group() as group:
-        group.primary.kill()
-        group.await_primary(lambda server: server is not dead)
+        dead = group.primary
+        dead.kill()
+        new = group.await_failover(dead)
 
 The Sentinels and the replicas log in to each server as users of their own. So a primary is cut off
 from them, while all clients still reach it, by disabling these users there: cut() and heal(). A
@@ -114,11 +115,13 @@ class Sentinel(servers.Server):
     def environment(self):
         return {}
 
+    def client(self):
+        return redis.Redis(servers.HOST, self.port, decode_responses=True, socket_timeout=5)
+
     def ask(self, *words):
         """Returns the answer to a subcommand of SENTINEL; None if it does not answer."""
         try:
-            with redis.Redis(servers.HOST, self.port, decode_responses=True,
-                             socket_timeout=5) as client:
+            with self.client() as client:
                 return client.execute_command("SENTINEL " + words[0], *words[1:])
         except redis.RedisError:
             return None

@@ -187,6 +187,9 @@ int link_flush(struct link *link);
 /* Whether the socket has no room for more: frames that are written now wait in the stream. */
 bool link_is_full(const struct link *link);
 
+/* Has the role's send() called after @ms at most, although nothing comes by then. */
+void link_tick_within(struct link *link, int64_t ms);
+
 /* --- among the files of the link, each of which calls only those above it in this list --- */
 
 /* link_calls.c: (re)starts the timer, if an answer is to come; else stops it. */

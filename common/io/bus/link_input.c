@@ -57,6 +57,14 @@ int64_t link_tick_ms(const struct link *link)
     return beat_ms < link->config->confirm_ms ? beat_ms : link->config->confirm_ms;
 }
 
+void link_tick_within(struct link *link, int64_t ms)
+{
+    const int64_t usual = link_tick_ms(link);
+
+    if (ms < usual)
+        uv_timer_start(&link->tick, link->on_tick, (uint64_t)ms, (uint64_t)usual);
+}
+
 static int on_tune(struct link *link, const amqp_connection_tune_t *tune)
 {
     struct login_limits agreed;

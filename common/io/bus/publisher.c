@@ -18,8 +18,8 @@
  * second time with it alone on the wire, is refused: see direct.c. Any other message has two
  * tries more: brokers end connections for reasons of their own.
  *
- * Where nothing was confirmed yet over this connection, a refusal may be its fault: the message is
- * sent over another one, once. See renewal.c.
+ * Where nothing was confirmed yet to the same place over this connection, a refusal may be its
+ * fault: the message is sent over another one, once. See renewal.c.
  *
  * An alarm at the broker is announced only to a connection that publishes, and from then on the
  * broker reads nothing. The first message of a connection is therefore sent alone: in a lasting
@@ -98,12 +98,14 @@ static bool keep_refused(struct publisher *p, struct outgoing *m)
 {
     bool may_be_lost = m->message.transient && m->id == 0; /* as a pulse */
 
-    if (m->renewed || may_be_lost || direct_is(m) ||
+    if (p->link.closing || m->renewed || may_be_lost || direct_is(m) ||
         !renewal_refused(&p->renewal, m, clock_monotonic_ms()))
         return false;
     m->renewed = true;
     p->n_wire--;
     list_remove(&m->node);
+    if (list_empty(&p->refused))
+        link_tick_within(&p->link, RENEW_WITHIN_MS);
     list_append(&p->refused, &m->node);
     return true;
 }
@@ -548,15 +550,28 @@ static void drop_unwanted(struct publisher *p)
     }
 }
 
+/* Puts the refused messages back to where they were on the wire, by their tags. */
+static void take_refused(struct publisher *p)
+{
+    for (struct list *l; (l = list_pop(&p->refused));) {
+        struct list *later = p->wire.next;
+
+        while (later != &p->wire && list_entry(later, struct outgoing, node)->tag <
+                                        list_entry(l, struct outgoing, node)->tag)
+            later = later->next;
+        list_append(later, l); /* before it */
+    }
+}
+
 static void publisher_lost(struct link *link)
 {
     struct publisher *p = publisher_of(link);
 
     blame(p);
     drop_unwanted(p);
-    list_move_all(&p->refused, &p->wire);
-    list_move_all(&p->refused, &p->waiting);
-    list_move_all(&p->waiting, &p->refused);
+    take_refused(p);
+    list_move_all(&p->wire, &p->waiting);
+    list_move_all(&p->waiting, &p->wire);
     renewal_begin(&p->renewal, clock_monotonic_ms());
     p->n_wire = 0;
     p->last_tag = 0;

@@ -5,9 +5,9 @@
  * RabbitMQ 3.10 finds the leader of a quorum queue when a channel first sends something there. If
  * the leader's node has just died, the broker refuses all that the channel ever sends there, until
  * that node is back. The channels that begin right after the death of a node are those of the
- * processes that were connected to it. So where nothing was confirmed yet over a connection, a
- * refusal counts as the connection's fault. A queue that is full refuses, too: such connections are
- * made with growing pauses.
+ * processes that were connected to it. So where nothing was confirmed yet to the same place over a
+ * connection, a refusal counts as the connection's fault. A queue that is full refuses, too: such
+ * connections are made with growing pauses.
  *
  * Called by publisher.c.
  */

@@ -431,8 +431,8 @@ static int check_sentinels(struct config *c, struct problem *problem)
     if (*c->redis.master_name && *c->redis.socket) {
         field = "redis.socket";
         fault = "is the path of one server, but redis.master_name is for Sentinels: leave one out";
-    } else if (!*c->redis.master_name && *c->redis.sentinel_user) {
-        field = "redis.sentinel_user";
+    } else if (!*c->redis.master_name && (*c->redis.sentinel_user || *c->redis.sentinel_password)) {
+        field = *c->redis.sentinel_user ? "redis.sentinel_user" : "redis.sentinel_password";
         fault = "is for Sentinels: set redis.master_name";
     } else if (*c->redis.sentinel_user && !*c->redis.sentinel_password) {
         field = "redis.sentinel_user";

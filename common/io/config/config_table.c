@@ -211,7 +211,8 @@ const struct setting config_settings[] = {
     {"redis.loss_window", SETTING_DURATION, CONFIG_SCHEDULER, AT(redis.loss_window_ms), "0s", 0,
      HOUR,
      .text = "what a failover may lose: a scheduler remembers for so long the jobs that it has "
-             "accepted, to name those that are lost; 0s: 10s, or 60s with several hosts"},
+             "accepted, to name those that are lost; 0s: 10s, or 60s with several hosts or "
+             "Sentinels"},
     {"redis.call_timeout", SETTING_DURATION, STORE_READERS, AT(redis.call_timeout_ms), "10s", 100,
      HOUR,
      .text = "a connection without an answer for this long is given up"},

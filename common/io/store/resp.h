@@ -4,8 +4,8 @@
  *
  * Commands are appended to a buffer. Replies come from the parser of hiredis as a flat list: the
  * strings of all nested arrays in order, integers as decimal text, nil as empty. All strings of a
- * reply share one buffer, which the next reply reuses. Called by io/store/store and
- * io/store/store_check.
+ * reply share one buffer, which the next reply reuses. Called by the other files
+ * of io/store.
  */
 #pragma once
 

@@ -82,6 +82,15 @@ static void hear_error(struct sentinel_talk *talk, const struct resp_reply *repl
         refuse(talk, "Sentinel does not tell the primary: %.150s", resp_text(reply));
 }
 
+/* Whether it can be the name or the number of a host. */
+static bool is_name(struct bytes text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.data[i] <= ' ' || text.data[i] > '~')
+            return false;
+    return text.len > 0;
+}
+
 static void hear_address(struct sentinel_talk *talk, const struct resp_reply *reply)
 {
     struct sentinel_primary *primary = &talk->answer.primary;
@@ -92,7 +101,7 @@ static void hear_address(struct sentinel_talk *talk, const struct resp_reply *re
                talk->config->master_name);
         return;
     }
-    if (reply->items[0].len == 0 || reply->items[0].len >= sizeof(primary->host) ||
+    if (!is_name(reply->items[0]) || reply->items[0].len >= sizeof(primary->host) ||
         !bytes_to_i64(reply->items[1], &port) || port < 1 || port > UINT16_MAX) {
         refuse(talk, "Sentinel names a primary without an address");
         return;
@@ -149,19 +158,17 @@ static size_t support(const struct sentinel_answer *answers, size_t n,
     return count;
 }
 
-/* Return: the highest epoch; -1 if no Sentinel names a primary. */
-static int64_t newest(const struct sentinel_answer *answers, size_t n, size_t *n_naming)
+/* Return: the highest epoch; -1 if no Sentinel names a primary. @n_saying: how many say it. */
+static int64_t newest(const struct sentinel_answer *answers, size_t n, size_t *n_saying)
 {
     int64_t epoch = -1;
 
-    *n_naming = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (answers[i].kind != SENTINEL_NAMES)
-            continue;
-        ++*n_naming;
-        if (answers[i].primary.epoch > epoch)
+    for (size_t i = 0; i < n; i++)
+        if (answers[i].kind == SENTINEL_NAMES && answers[i].primary.epoch > epoch)
             epoch = answers[i].primary.epoch;
-    }
+    *n_saying = 0;
+    for (size_t i = 0; i < n; i++)
+        *n_saying += names(&answers[i], epoch);
     return epoch;
 }
 
@@ -169,10 +176,10 @@ const struct sentinel_primary *sentinel_choose(const struct sentinel_answer *ans
                                                const struct sentinel_primary *known)
 {
     const struct sentinel_primary *best = NULL;
-    size_t n_naming, most = 0;
-    int64_t epoch = newest(answers, n, &n_naming);
+    size_t n_saying, most = 0;
+    int64_t epoch = newest(answers, n, &n_saying);
 
-    if (*known->host && (n_naming == 0 || (epoch < known->epoch && n_naming * 2 <= n)))
+    if (*known->host && epoch < known->epoch && n_saying * 2 <= n)
         return known;
     for (size_t i = 0; i < n; i++) {
         const struct sentinel_primary *primary = &answers[i].primary;

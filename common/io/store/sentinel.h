@@ -36,7 +36,7 @@ enum sentinel_kind {
 struct sentinel_answer {
     enum sentinel_kind kind;
     struct sentinel_primary primary; /* if it names one */
-    char why[256];                   /* if not; of SENTINEL_REFUSES with what to change */
+    char why[640];                   /* if not; of SENTINEL_REFUSES with what to change */
 };
 
 /* What a Sentinel is asked with; texts are kept, not copied. */
@@ -68,8 +68,8 @@ bool sentinel_hear(struct sentinel_talk *talk, const struct resp_reply *reply);
  *
  * The highest epoch counts. Where Sentinels name different primaries for one epoch the known one
  * stays, else the one that most of them name. An epoch lower than the known one is that of a
- * Sentinel that was cut off; it counts only if more than half of all say it, and none more: then
- * they were configured anew.
+ * Sentinel that was cut off; it counts only if more than half of all say it, and none says a higher
+ * one: then they were configured anew.
  *
  * Return: one of @answers; @known; or NULL if no primary is known.
  */

@@ -145,10 +145,10 @@ static bool is_news(struct store *s, const char *why)
 
 static void report_unreachable(struct store *s, const char *why)
 {
+    const char *address = s->config.socket_path ? s->config.socket_path : s->config.host;
+
     if (is_news(s, why))
-        log_warn("store_unreachable",
-                 LOG_S("address", s->host.name ? s->host.name : s->config.socket_path),
-                 LOG_S("why", why));
+        log_warn("store_unreachable", LOG_S("address", address), LOG_S("why", why));
 }
 
 /* The callback may close the store. */
@@ -199,7 +199,7 @@ static bool wait_to_connect(struct store *s, bool was_up)
     if (!ends)
         return false;
     s->tried = 0;
-    s->rounds++;
+    s->rounds += !was_up; /* after a loss begins the first round */
     return true;
 }
 
@@ -259,6 +259,14 @@ static bool choose_host(struct store *s)
     return !primary || *primary->host;
 }
 
+static uint64_t patience_of(const struct store *s)
+{
+    const uint64_t most = (uint64_t)s->config.call_timeout_ms;
+    bool first_round = s->hosts.n > 1 && s->rounds == 0 && !s->watch;
+
+    return first_round && HOST_PATIENCE_MS < most ? HOST_PATIENCE_MS : most;
+}
+
 static void begin_to_connect(struct store *s)
 {
     static const struct store_link_callbacks callbacks = {
@@ -267,7 +275,6 @@ static void begin_to_connect(struct store *s)
         .on_batch_end = on_batch_end,
         .on_gone = on_part_gone,
     };
-    bool impatient = s->hosts.n > 1 && s->rounds == 0 && !s->watch;
     struct store_link_target target;
     int ret;
 
@@ -277,7 +284,7 @@ static void begin_to_connect(struct store *s)
         .host = s->host.name,
         .port = s->host.port,
         .first = s->failures,
-        .patience_ms = impatient ? HOST_PATIENCE_MS : (uint64_t)s->config.call_timeout_ms,
+        .patience_ms = patience_of(s),
     };
     s->state = CONNECTING;
     ret = store_link_open(&s->link, s->loop, &s->config, &s->check_config, &target, &callbacks, s);
@@ -305,7 +312,7 @@ static void on_primary(void *ctx)
     bool was_up = s->state == UP;
     char why[WHY_LEN];
 
-    s->moves += s->link != NULL;
+    s->moves += was_up;
     drop_link(s);
     s->failures = 0;
     s->state = WAITING;

@@ -15,7 +15,7 @@
 
 #define ASK_MS 500        /* between two questions to a Sentinel */
 #define PATIENCE_MS 2000  /* for one answer, and for a connection */
-#define DISAGREE_TICKS 10 /* so many rounds may Sentinels differ: it takes one to tell another */
+#define LASTING_ROUNDS 10 /* for so long Sentinels may differ: they tell each other within two */
 
 /* The connection to one Sentinel. */
 struct sentinel {
@@ -25,10 +25,11 @@ struct sentinel {
     struct resp_reader reader;
     struct sentinel_talk talk;
     struct sentinel_answer answer; /* the last one */
-    bool login;                    /* the next question is the first one on the connection */
+    bool open;                     /* it is connected */
+    bool login;                    /* the next question logs in */
     bool waiting;                  /* a connection or an answer is awaited ... */
     uint64_t since;                /* ... since then, as uv_now() */
-    unsigned attempts;
+    unsigned attempts;             /* to connect, since the last answer */
     char reported[sizeof(((struct sentinel_answer *)0)->why)];
 };
 
@@ -42,6 +43,7 @@ struct store_watch {
     size_t n;
     struct sentinel_primary known;
     unsigned ticks;  /* since the beginning */
+    unsigned lower;  /* rounds, the last ones, in which the newest epoch was lower than the known */
     unsigned differ; /* rounds in which Sentinels named different primaries, the last ones */
     bool few;        /* less than a majority was heard, which was logged */
     bool closing;
@@ -92,26 +94,34 @@ static void take_primary(struct store_watch *watch, const struct sentinel_primar
 static void report(struct store_watch *watch)
 {
     const struct sentinel *worst = &watch->sentinels[0];
-    char why[512];
+    char why[768];
 
     for (size_t i = 1; i < watch->n; i++)
         if (watch->sentinels[i].answer.kind > worst->answer.kind)
             worst = &watch->sentinels[i];
+    if (worst->answer.kind == SENTINEL_ASKED)
+        return;
     snprintf(why, sizeof(why), "Sentinel %s port %d: %s", worst->host->name, worst->host->port,
              worst->answer.why);
     watch->callbacks->on_trouble(watch->ctx, why, worst->answer.kind == SENTINEL_REFUSES);
 }
 
-static void judge(struct store_watch *watch)
+/* @round: at the end of a round of questions. A lower epoch than the known one must last: while
+ * Sentinels tell each other of a failover the first one that knows may be lost. */
+static void judge(struct store_watch *watch, bool round)
 {
     struct sentinel_answer answers[HOSTS_MAX];
     const struct sentinel_primary *primary;
+    bool lower;
 
     if (watch->closing || is_early(watch))
         return;
     collect(watch, answers);
     primary = sentinel_choose(answers, watch->n, &watch->known);
-    if (primary && primary != &watch->known)
+    lower = primary && primary->epoch < watch->known.epoch;
+    if (round)
+        watch->lower = lower ? watch->lower + 1 : 0;
+    if (primary && primary != &watch->known && (!lower || watch->lower >= LASTING_ROUNDS))
         take_primary(watch, primary);
 }
 
@@ -132,8 +142,9 @@ static void take_answer(struct sentinel *s, const struct sentinel_answer *answer
 {
     s->answer = *answer;
     s->waiting = false;
+    s->login = answer->kind == SENTINEL_REFUSES; /* a person may correct the login meanwhile */
     log_trouble(s);
-    judge(s->watch);
+    judge(s->watch, false);
 }
 
 static void lose(struct sentinel *s, const char *why, bool refused)
@@ -141,6 +152,7 @@ static void lose(struct sentinel *s, const char *why, bool refused)
     struct sentinel_answer answer = {.kind = refused ? SENTINEL_REFUSES : SENTINEL_SILENT};
 
     stream_close(take(s->stream));
+    s->open = false;
     snprintf(answer.why, sizeof(answer.why), "%s", why);
     take_answer(s, &answer);
 }
@@ -161,7 +173,10 @@ static void ask(struct sentinel *s)
 
 static void on_open(void *ctx)
 {
-    ask(ctx);
+    struct sentinel *s = ctx;
+
+    s->open = s->login = true;
+    ask(s);
 }
 
 /* The connection may be given up in the middle of a series of replies. */
@@ -177,8 +192,10 @@ static void on_data(void *ctx, struct bytes data)
             r = -EPROTO; /* a reply to no question */
             break;
         }
-        if (sentinel_hear(&s->talk, reply))
+        if (sentinel_hear(&s->talk, reply)) {
+            s->attempts = 0;
             take_answer(s, &s->talk.answer);
+        }
     }
     if (r < 0 && s->stream == stream)
         lose(s, r == -EPROTO ? "what answers there is no Sentinel" : "out of memory", false);
@@ -229,7 +246,7 @@ static void connect_to(struct sentinel *s)
     int r;
 
     resp_deinit(&s->reader);
-    s->login = s->waiting = true;
+    s->waiting = true;
     s->since = uv_now(s->watch->loop);
     r = resp_init(&s->reader);
     if (r == 0)
@@ -239,14 +256,23 @@ static void connect_to(struct sentinel *s)
         lose(s, uv_strerror(r), false);
 }
 
+/* The first attempt to connect is short, so that others are heard soon; the next ones are not,
+ * because a name may take long to look up. */
+static uint64_t patience_of(const struct sentinel *s)
+{
+    const uint64_t most = (uint64_t)s->watch->config->call_timeout_ms;
+
+    return s->open || s->attempts < 2 || most < PATIENCE_MS ? PATIENCE_MS : most;
+}
+
 static void visit(struct sentinel *s)
 {
     if (!s->stream)
         connect_to(s);
     else if (!s->waiting)
         ask(s);
-    else if (uv_now(s->watch->loop) - s->since >= PATIENCE_MS)
-        lose(s, s->login ? stream_missing(s->stream) : "Sentinel does not answer in time", false);
+    else if (uv_now(s->watch->loop) - s->since >= patience_of(s))
+        lose(s, s->open ? "Sentinel does not answer in time" : stream_missing(s->stream), false);
 }
 
 /* ---- all of them ---- */
@@ -275,7 +301,7 @@ static void look_at_differences(struct store_watch *watch)
             !sentinel_is_same(&watch->sentinels[i].answer.primary, &watch->known))
             other = &watch->sentinels[i];
     watch->differ = other ? watch->differ + 1 : 0;
-    if (watch->differ == DISAGREE_TICKS)
+    if (watch->differ == LASTING_ROUNDS)
         log_warn("sentinels_disagree", LOG_S("host", other->host->name),
                  LOG_I("port", other->host->port), LOG_S("names", other->answer.primary.host),
                  LOG_I("names_port", other->answer.primary.port),
@@ -288,7 +314,7 @@ static void on_tick(uv_timer_t *timer)
     struct store_watch *watch = container_of(timer, struct store_watch, timer);
 
     watch->ticks++;
-    judge(watch);
+    judge(watch, true);
     for (size_t i = 0; i < watch->n && !watch->closing; i++)
         visit(&watch->sentinels[i]);
     if (watch->closing)

@@ -35,17 +35,6 @@ class Sentinels(losses.TestCase):
         """Has the test read another server."""
         c.store = cluster.Store(server.port, c.store.prefix)
 
-    def await_moved(self, daemons, server):
-        """Waits until the daemons have been connected to this server."""
-        servers.wait_for(
-            lambda: all(self._last_primary(d) == server.known_port and d.up() for d in daemons),
-            "the daemons to use the new primary")
-
-    @staticmethod
-    def _last_primary(daemon):
-        ports = [r["attributes"]["drover.port"] for r in daemon.records("store_primary")]
-        return ports[-1] if ports else None
-
     def submit_until(self, c, done):
         """Submits jobs until a condition holds, and awaits their receipts."""
         new = []
@@ -78,6 +67,7 @@ class Fast(Sentinels):
         self.submit_again(c, gone)
         self.submit(c, 5)
         self.account(c)
+        self.expect_lost(gone)
 
     def test_cut_primary(self):
         """B1.F10: the old primary still takes calls; it is left when the Sentinels name another
@@ -143,6 +133,7 @@ class Fast(Sentinels):
         self.expect_lost(gone)
         self.submit_again(c, gone)
         self.account(c)
+        self.expect_lost(gone)
 
 
 class Strict(Sentinels):
@@ -174,6 +165,7 @@ class Answers(Sentinels):
         daemon = cluster.Daemon("supervisor", name, self.directory, settings)
         daemon.start()
         self.addCleanup(daemon.kill)
+        self.daemon = daemon
         return servers.wait_for(
             lambda: [r["why"] for word in ("store_refused", "store_unreachable")
                      for r in daemon.records(word)], "a reason")[0]
@@ -195,7 +187,7 @@ class Answers(Sentinels):
         self.assertIn("connection refused", self.why(group))
 
     def test_replica_is_named(self):
-        """Two Sentinels that see no failover, because they lie or are wrong."""
+        """A Sentinel that sees no failover, because it lies or is wrong."""
         group = self.group(replicas=1, n_sentinels=1)
         sentinel, replica = group.sentinels[0], group.servers[1]
         sentinel.ask("REMOVE", sentinels.NAME)
@@ -214,6 +206,17 @@ class Answers(Sentinels):
         c = self.begin_with(group, {"sentinel_password": sentinels.WORD})
         self.submit(c, 1)
         self.account(c)
+
+    def test_login_is_corrected(self):
+        """A person gives the Sentinel the password that the daemon has."""
+        group = self.group(replicas=0, n_sentinels=1)
+        with group.sentinels[0].client() as admin:
+            admin.execute_command("ACL", "SETUSER", "default", "resetpass", ">other")
+            self.assertIn("Sentinel refuses the login",
+                          self.why(group, sentinel_password=sentinels.WORD))
+            admin.execute_command("ACL", "SETUSER", "default", "resetpass",
+                                  f">{sentinels.WORD}")
+        servers.wait_for(lambda: self.daemon.records("store_up"), "the daemon to be connected")
 
 
 if __name__ == "__main__":

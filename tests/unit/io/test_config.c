@@ -225,6 +225,8 @@ static void test_file_refused(void **state)
                    "leave one out");
     expect_refused("redis = { sentinel_user = \"u\"; };", NULL, NULL, "redis.sentinel_user",
                    "set redis.master_name");
+    expect_refused("redis = { sentinel_password = \"w\"; };", NULL, NULL, "redis.sentinel_password",
+                   "set redis.master_name");
     expect_refused("redis = { master_name = \"p\"; sentinel_user = \"u\"; };", NULL, NULL,
                    "redis.sentinel_user", "needs redis.sentinel_password");
     expect_refused("redis = { host = \"a b\"; };", NULL, NULL, "drover.cfg:1", "must be names");

@@ -97,6 +97,7 @@ static void test_refusals(void **state)
                    "is no Sentinel: point redis.host at Sentinels");
     expect_refusal("-IDONTKNOW\r\n" EPOCH, "does not tell the primary: IDONTKNOW");
     expect_refusal("*2\r\n$0\r\n\r\n$4\r\n6379\r\n" EPOCH, "without an address");
+    expect_refusal("*2\r\n$2\r\na \r\n$1\r\n1\r\n" EPOCH, "without an address");
     expect_refusal("*2\r\n$1\r\na\r\n$1\r\n0\r\n" EPOCH, "without an address");
     expect_refusal("*2\r\n$1\r\na\r\n$5\r\n65536\r\n" EPOCH, "without an address");
     expect_refusal("*2\r\n$1\r\na\r\n$1\r\nb\r\n" EPOCH, "without an address");
@@ -168,7 +169,8 @@ static void test_cut_off(void **state)
 static void test_configured_anew(void **state)
 {
     CHOICE(((struct said){"b", 3}), "a", 0, {"a", 0}, {"a", 0}, {NULL, 0});
-    CHOICE(((struct said){"b", 3}), "c", 1, {"a", 0}, {"c", 1}, {"a", 0});
+    CHOICE(((struct said){"b", 3}), "b", 3, {"a", 0}, {"c", 1}, {"a", 0});
+    CHOICE(((struct said){"b", 3}), "c", 1, {"a", 0}, {"c", 1}, {"c", 1});
     CHOICE(((struct said){"b", 3}), "a", 2, {"a", 2});
 }
 
