@@ -92,14 +92,14 @@ class ThreeNodes(unittest.TestCase):
         self.assertRegex(refused[-1]["why"], "home node .* start that node again")
         ended = busy.ended()
         servers.wait_for(lambda: busy.ended() > ended + 4 * RATE, "more jobs")
-        times = busy.times(at - 1, busy.now() - 1)
+        until = busy.now()
 
         judged.collector.fault("again", node.name)
         node.start()
         classic.await_ready()
-        tap.narrate(f"daemons {at_first}, then {elsewhere} after {took:.1f} s; "
-                    f"{load.figures_of(times)}")
         self.assertEqual([], busy.stop())
+        tap.narrate(f"daemons {at_first}, then {elsewhere} after {took:.1f} s; "
+                    f"{load.figures_of(busy.times(at - 1, until))}")
         self.assertEqual([], judged.judge())
         self.assertEqual([], reach_rabbit.complaints(classic) + reach_rabbit.complaints(c))
 
