@@ -212,12 +212,18 @@ void program_start(struct world *w, uv_process_t *process, int64_t *status, cons
 
 void program_run(struct world *w, const char *program, const char **words)
 {
-    uv_process_t process;
+    struct {
+        uv_process_t process;
+        int64_t status;
+    } *run = calloc(1, sizeof(*run)); /* the loop keeps it if the test fails meanwhile */
     int64_t status;
 
-    program_start(w, &process, &status, program, words);
-    until(w, status >= 0);
+    assert_non_null(run);
+    program_start(w, &run->process, &run->status, program, words);
+    until(w, run->status >= 0);
     uv_run(&w->loop, UV_RUN_NOWAIT); /* lets the handle close */
+    status = run->status;
+    free(run);
     assert_int_equal(status, 0);
 }
 

@@ -585,8 +585,17 @@ class Full(Case):
         finally:
             store.config_set("maxmemory", 0)
         self.nothing_left()
-        self.client.submit(wire.submit("refused", wire.chain(2)))
+        servers.wait_for(self.accepted, "the scheduler to see that there is room")
         self.assertEqual(wire.OUTCOME_SUCCEEDED, self.client.settled("refused").outcome)
+
+    def accepted(self):
+        """Submits the job, as a client does after RETRY_LATER. A scheduler asks the store once a
+        second how full it is."""
+        receipts = self.client.receipts["refused"]
+        before = len(receipts)
+        self.client.submit(wire.submit("refused", wire.chain(2)))
+        self.client.until(lambda: len(receipts) > before, "a receipt")
+        return receipts[-1].code != wire.RECEIPT_CODE_RETRY_LATER
 
 
 if __name__ == "__main__":
