@@ -630,8 +630,9 @@ class Outage(Case):
         ):
             tried = self.drover(*command, input=job)
             self.assertEqual(7, tried.returncode, command)
+            port = self.rabbit.tls.port if self.rabbit.tls else self.rabbit.port
             self.assertIn(
-                f"cannot reach the broker at {servers.HOST}:{self.rabbit.port}:", tried.stderr
+                f"cannot reach the broker at {servers.HOST}:{port}:", tried.stderr
             )
         self.assertEqual({}, c.store.job("new"))
         self.assertIn("SENT", self.drover("get", "running", "--from-store").stdout)
