@@ -10,11 +10,13 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/handler.h"
 #include "base/id.h"
+#include "io/tls.h"
 #include "model/policy.h"
 #include "model/wire.h"
 
@@ -245,11 +247,49 @@ static int read_body(struct http_action *http, const config_setting_t *group,
                         "must be \"document\", \"input\", \"arguments\", \"request\" or \"none\"");
 }
 
+static int read_security(struct http_security *security, const config_setting_t *group,
+                         struct problem *problem)
+{
+    int r = tree_text(group, "ca_file", &security->ca_file, problem);
+
+    if (!r)
+        r = tree_text(group, "cert_file", &security->cert_file, problem);
+    if (!r)
+        r = tree_text(group, "key_file", &security->key_file, problem);
+    return r ? r : tree_bool(group, "insecure", &security->insecure, problem);
+}
+
+static char *copy_of(const char *text)
+{
+    return text ? or_abort(strdup(text)) : NULL;
+}
+
+/* What the action does not say is as its actor says. */
+static int read_own_security(struct http_action *http, const struct http_security *actors,
+                             const config_setting_t *group, struct problem *problem)
+{
+    http->security = (struct http_security){copy_of(actors->ca_file), copy_of(actors->cert_file),
+                                            copy_of(actors->key_file), actors->insecure};
+    return read_security(&http->security, group, problem);
+}
+
+/* A proxy may be on this machine although the target is not. */
+static int check_clear(const struct http_action *http, const config_setting_t *group,
+                       struct problem *problem)
+{
+    struct problem inner = {0};
+
+    if (http->security.insecure || http->proxy || !http_target_check(http->target, &inner))
+        return 0;
+    return tree_problem(config_setting_get_member(group, "url"), problem, "%s", inner.reason);
+}
+
 static int read_http(const struct agent_served *served, struct agent_action *action,
                      const config_setting_t *group, struct problem *problem)
 {
-    static const char *const keys[] = {"name",    "method",       "url",     "headers", "body",
-                                       "timeout", "max_response", "ca_file", "proxy",   NULL};
+    static const char *const keys[] = {
+        "name",    "method",    "url",      "headers",  "body",  "timeout", "max_response",
+        "ca_file", "cert_file", "key_file", "insecure", "proxy", NULL};
     struct http_action *http = action->http = or_abort(calloc(1, sizeof(*action->http)));
     int64_t max_response = WIRE_RESULT_MAX - WIRE_CONTENT_TYPE_MAX;
     int r = tree_keys(group, keys, problem);
@@ -267,9 +307,11 @@ static int read_http(const struct agent_served *served, struct agent_action *act
     if (!r)
         r = tree_int(group, "max_response", 0, max_response, &max_response, problem);
     if (!r)
-        r = tree_text(group, "ca_file", &http->ca_file, problem);
+        r = read_own_security(http, &served->security, group, problem);
     if (!r)
         r = read_proxy(http, group, problem);
+    if (!r)
+        r = check_clear(http, group, problem);
     http->max_response = (size_t)max_response;
     return r;
 }
@@ -398,11 +440,26 @@ static int read_user(struct agent_served *served, const config_setting_t *group,
     return 0;
 }
 
+static int read_actors_security(struct agent_served *served, const config_setting_t *group,
+                                struct problem *problem)
+{
+    static const char *const keys[] = {"ca_file", "cert_file", "key_file", "insecure"};
+
+    for (size_t i = 0; served->handler != &handler_http && i < array_size(keys); i++) {
+        const config_setting_t *at = config_setting_get_member(group, keys[i]);
+
+        if (at)
+            return tree_problem(at, problem, "only the handler \"http\" makes connections");
+    }
+    return read_security(&served->security, group, problem);
+}
+
 static int read_actor(struct agent_setup *setup, const config_setting_t *at,
                       struct problem *problem)
 {
-    static const char *const keys[] = {"name", "handler", "lease_retries", "ack", "batch",
-                                       "user", "breaker", "actions",       NULL};
+    static const char *const keys[] = {
+        "name",    "handler",   "lease_retries", "ack",      "batch",   "user", "breaker",
+        "ca_file", "cert_file", "key_file",      "insecure", "actions", NULL};
     struct agent_served *served = &setup->actors[setup->n_actors++];
     const struct kind *kind = NULL;
     int64_t lease_retries = 0, batch = WIRE_BATCH_MAX;
@@ -431,6 +488,8 @@ static int read_actor(struct agent_setup *setup, const config_setting_t *at,
         r = read_user(served, at, problem);
     if (!r)
         r = read_breaker(served, at, problem);
+    if (!r)
+        r = read_actors_security(served, at, problem);
     served->actor.batch = (unsigned)batch;
     served->actor.lease_retries = (unsigned)lease_retries;
     served->actor.early_ack_ms = early ? 1 : 0;
@@ -473,6 +532,50 @@ int agent_setup_read(struct agent_setup **out, config_setting_t *root, struct pr
     return 0;
 }
 
+/* ---- the files that it names ---- */
+
+static const char *or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
+/* @field: set to that of the file that cannot be used. Return: 0, -ENOMEM, or TREE_E_INVALID. */
+static int check_files(const struct http_security *security, struct problem *problem)
+{
+    const struct tls_files files = {or_empty(security->ca_file), or_empty(security->cert_file),
+                                    or_empty(security->key_file)};
+    struct tls_context *context = NULL;
+    int r;
+
+    if (!security->ca_file && !security->cert_file && !security->key_file)
+        return 0;
+    r = tls_context_new(&context, &files, problem);
+    tls_context_free(context);
+    return r > 0 ? TREE_E_INVALID : r;
+}
+
+int agent_setup_check_files(const struct agent_setup *setup, struct problem *problem)
+{
+    for (size_t i = 0; i < setup->n_actors; i++) {
+        const struct agent_served *served = &setup->actors[i];
+
+        for (size_t j = 0; j < served->n_actions; j++) {
+            const struct http_action *http = served->actions[j].http;
+            struct problem inner = {0};
+            char field[sizeof(inner.field)];
+            int r = http ? check_files(&http->security, &inner) : 0;
+
+            if (!r)
+                continue;
+            snprintf(field, sizeof(field), "agent.actors[%zu].actions[%zu].%.16s", i, j,
+                     inner.field);
+            problem_set(problem, field, "%s", inner.reason);
+            return r;
+        }
+    }
+    return 0;
+}
+
 /* ---- the setup: release and lookup ---- */
 
 static void free_texts(char **texts)
@@ -482,6 +585,13 @@ static void free_texts(char **texts)
     free(texts);
 }
 
+static void free_security(struct http_security *security)
+{
+    free(security->ca_file);
+    free(security->cert_file);
+    free(security->key_file);
+}
+
 static void free_http(struct http_action *http)
 {
     if (!http)
@@ -489,7 +599,7 @@ static void free_http(struct http_action *http)
     free(http->method);
     free(http->url);
     free(http->target);
-    free(http->ca_file);
+    free_security(&http->security);
     free(http->proxy);
     free_texts(http->headers);
     free(http);
@@ -510,6 +620,7 @@ static void free_served(struct agent_served *served)
     free(served->actions);
     free((char *)served->actor.name);
     free(served->user);
+    free_security(&served->security);
 }
 
 struct agent_setup *agent_setup_free(struct agent_setup *setup)

@@ -24,6 +24,8 @@
  *                     result_type = "application/json"; } ); },
  *             { name = "stock"; handler = "http";    # the keys of an action: http_request.h
  *               breaker = { failures = 5; open = "5s"; open_max = "1m"; }; # the default
+ *               ca_file = "/etc/ca.pem";    # ca_file, cert_file, key_file, insecure: of each of
+ *               insecure = true;            # its actions that has none of its own
  *               actions = ( { name = "reserve";
  *                             url = "http://stock:8001/reservations/${job}"; } ); },
  *             { name = "demo"; handler = "builtin";
@@ -78,6 +80,7 @@ struct agent_served {
     gid_t gid;
     const struct handler *handler;
     struct breaker_config breaker; /* of each of its actions */
+    struct http_security security; /* likewise; http */
     struct agent_action *actions;
     size_t n_actions;
 };
@@ -98,6 +101,10 @@ struct agent_setup {
  * Return: 0, -ENOMEM or TREE_E_INVALID.
  */
 int agent_setup_read(struct agent_setup **out, config_setting_t *root, struct problem *problem);
+
+/* Checks that the certificates and keys of all actions can be used, now. Return: 0, -ENOMEM, or
+ * TREE_E_INVALID with @problem set. */
+int agent_setup_check_files(const struct agent_setup *setup, struct problem *problem);
 
 /* Accepts NULL; returns NULL. */
 struct agent_setup *agent_setup_free(struct agent_setup *setup);

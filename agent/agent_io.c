@@ -387,6 +387,13 @@ int agent_io_new(struct agent_io **out, uv_loop_t *loop, const struct config *co
     return r ? r : make_driver(io, config);
 }
 
+void agent_io_reload(struct agent_io *io)
+{
+    for (size_t i = 0; i < io->setup->n_actors; i++)
+        if (io->setup->actors[i].handler->reload)
+            io->setup->actors[i].handler->reload();
+}
+
 /* ---- the log of its state ---- */
 
 void agent_io_dump(struct agent_io *io)

@@ -32,6 +32,9 @@ int agent_io_new(struct agent_io **out, uv_loop_t *loop, const struct config *co
  * requests again, unless they were acknowledged. */
 void agent_io_stop(struct agent_io *io, int timeout_ms, void (*on_stopped)(void *ctx), void *ctx);
 
+/* Files of certificates may have changed: has handlers read them again. */
+void agent_io_reload(struct agent_io *io);
+
 /* Ends every run at once, for a process that is about to exit. */
 void agent_io_abandon(struct agent_io *io);
 

@@ -59,6 +59,10 @@ struct handler {
      * repeated. */
     void (*stop)(struct handler_run *run, bool at_once);
 
+    /* Files of certificates may have changed: the handler reads them again for what begins from now
+     * on. May be repeated. NULL where the handler keeps nothing of files. */
+    void (*reload)(void);
+
     /* Releases what the handler keeps between runs. Called when no run is under way and none will
      * start. Closing may take further iterations of the loop. NULL where the handler keeps
      * nothing. */

@@ -20,11 +20,16 @@
  *
  * A request is given up before its lease ends, so that the agent has time to reply. libcurl does
  * the work, on the loop: its sockets are uv_poll_t handles, its timeouts one timer. It follows no
- * redirect, takes no proxy from the environment, and verifies TLS.
+ * redirect, and takes no proxy from the environment. TLS is 1.2 at least and always verified. Clear
+ * text goes to other machines only where the configuration says insecure.
+ *
+ * libcurl reads the files of the certificate and its key for each new connection. Those of
+ * authorities it caches, until reload().
  */
 #include <assert.h>
 #include <ctype.h>
 #include <curl/curl.h>
+#include <openssl/x509_vfy.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +39,8 @@
 #include "agent/http_request.h"
 #include "agent/target.h"
 #include "base/clock.h"
+#include "base/log.h"
+#include "io/hosts.h"
 #include "model/policy.h"
 #include "model/wire.h"
 
@@ -55,6 +62,7 @@ struct http_run {
     struct http_request request;
     CURL *easy; /* NULL: no request is under way */
     struct curl_slist *headers;
+    bool refused;    /* it was not sent, as it would leave this machine in clear text */
     unsigned sent;   /* how often it was sent: twice if the service had closed a kept connection */
     bool headed;     /* the head of the answer has been received whole */
     long status;     /* that the status line shows; 0: none */
@@ -63,6 +71,7 @@ struct http_run {
     uv_timer_t soon; /* ends a run whose result is known at once */
     struct agent_result result;
     char class[24];
+    char refusal[256]; /* why it was refused */
     char message[512];
     char content_type[WIRE_CONTENT_TYPE_MAX + 1];
 };
@@ -71,6 +80,7 @@ struct http_run {
 struct watch {
     struct list link; /* in engine.watches */
     uv_poll_t poll;
+    int events;
     curl_socket_t fd;
 };
 
@@ -81,6 +91,7 @@ static struct engine {
     uv_timer_t timer;
     struct list watches;
     struct targets targets;
+    int64_t reloaded; /* when reload() was called, monotonic ms */
 } engine;
 
 /* ---- the end of a run ---- */
@@ -193,15 +204,52 @@ static void set_done(struct http_run *run)
     };
 }
 
+/* Return: what a person must do where certificates are refused; "" where libcurl's text says it.
+ * In TLS 1.3 the service refuses the agent's certificate only once the request was sent. */
+static const char *advice(const struct http_run *run, CURLcode code, const char *why)
+{
+    long verdict = X509_V_OK;
+
+    if (strstr(why, "alert certificate required") || strstr(why, "alert bad certificate") ||
+        strstr(why, "alert unknown ca") || strstr(why, "alert certificate unknown") ||
+        strstr(why, "alert certificate expired"))
+        return ": the service refuses the certificate of cert_file, or its absence";
+    if (code != CURLE_PEER_FAILED_VERIFICATION)
+        return "";
+    curl_easy_getinfo(run->easy, CURLINFO_SSL_VERIFYRESULT, &verdict);
+    switch (verdict) {
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+        return ": its certificate is of an authority that is not in ca_file";
+    default:
+        return "";
+    }
+}
+
+/* Whether a person must change the configuration or a certificate. */
+static bool needs_person(const struct http_run *run, CURLcode code, const char *advice)
+{
+    return run->refused || *advice || code == CURLE_PEER_FAILED_VERIFICATION ||
+           code == CURLE_SSL_CERTPROBLEM || code == CURLE_SSL_CACERT_BADFILE;
+}
+
 static void set_unanswered(struct http_run *run, CURLcode code, const char *why)
 {
+    const char *what = *why ? why : curl_easy_strerror(code), *more = advice(run, code, what);
     bool timeout = code == CURLE_OPERATION_TIMEDOUT;
 
     set_failed(run, DROVER__V1__VERDICT__VERDICT_TRANSIENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
                timeout         ? "TIMEOUT"
                : run->sent > 0 ? "NETWORK"
                                : "CONNECT",
-               "%s: %s", run->action->target, *why ? why : curl_easy_strerror(code));
+               "%s: %s%s", run->action->target, what, more);
+    if (needs_person(run, code, more))
+        log_often(LOG_WARN, "service_refused", LOG_S("actor", run->head.run->request->actor),
+                  LOG_S("target", run->action->target), LOG_S("why", run->message));
 }
 
 static void set_outcome(struct http_run *run, CURLcode code, const char *why)
@@ -249,7 +297,7 @@ static void on_ended(struct http_run *run, CURLcode code)
 {
     char why[CURL_ERROR_SIZE];
 
-    snprintf(why, sizeof(why), "%s", run->request.error);
+    snprintf(why, sizeof(why), "%s", run->refused ? run->refusal : run->request.error);
     set_outcome(run, code, why);
     leave_multi(run);
     finish(run);
@@ -291,13 +339,17 @@ static int on_timer_wanted(CURLM *multi, long ms, void *context)
 static void on_ready(uv_poll_t *poll, int status, int events)
 {
     struct watch *watch = poll->data;
-    int flags = status < 0 ? CURL_CSELECT_ERR : 0, running;
+    int flags = 0, running;
 
+    if (status < 0) /* what came before the error can be read, such as why TLS was ended */
+        flags = CURL_CSELECT_ERR | CURL_CSELECT_IN | CURL_CSELECT_OUT;
     if (events & UV_READABLE)
         flags |= CURL_CSELECT_IN;
     if (events & UV_WRITABLE)
         flags |= CURL_CSELECT_OUT;
     curl_multi_socket_action(engine.multi, watch->fd, flags, &running);
+    if (status < 0 && !uv_is_closing((uv_handle_t *)poll)) /* libuv has stopped it */
+        uv_poll_start(poll, watch->events, on_ready);
     collect();
 }
 
@@ -327,7 +379,6 @@ static void watch_close(struct watch *watch)
 static int on_socket_wanted(CURL *easy, curl_socket_t fd, int what, void *context, void *known)
 {
     struct watch *watch = known;
-    int events = 0;
 
     if (what == CURL_POLL_REMOVE) {
         curl_multi_assign(engine.multi, fd, NULL);
@@ -339,11 +390,9 @@ static int on_socket_wanted(CURL *easy, curl_socket_t fd, int what, void *contex
         watch = watch_new(fd);
         curl_multi_assign(engine.multi, fd, watch);
     }
-    if (what & CURL_POLL_IN)
-        events |= UV_READABLE;
-    if (what & CURL_POLL_OUT)
-        events |= UV_WRITABLE;
-    uv_poll_start(&watch->poll, events, on_ready);
+    watch->events =
+        (what & CURL_POLL_IN ? UV_READABLE : 0) | (what & CURL_POLL_OUT ? UV_WRITABLE : 0);
+    uv_poll_start(&watch->poll, watch->events, on_ready);
     return 0;
 }
 
@@ -382,10 +431,17 @@ static void engine_close(void)
 
 /* ---- the start of a run, and libcurl's callbacks ---- */
 
+/* The connection is there, to the service or to the proxy, and nothing was sent. */
 static int on_send(void *context, char *to, char *from, int to_port, int from_port)
 {
     struct http_run *run = context;
 
+    if (http_is_clear(run->action->target) && !run->action->security.insecure &&
+        !hosts_is_local_number(to)) {
+        run->refused = true;
+        http_clear_refused(run->refusal, sizeof(run->refusal), to);
+        return CURL_PREREQFUNC_ABORT;
+    }
     run->sent++;
     return CURL_PREREQFUNC_OK;
 }
@@ -490,20 +546,43 @@ static void set_way(struct http_run *run)
     curl_easy_setopt(run->easy, CURLOPT_NOPROXY, "");
 }
 
+/* Return: how old cached authorities may be, in s: no older than the last reload(). 0: they are not
+ * cached. */
+static long cache_age(void)
+{
+    int64_t age = (clock_monotonic_ms() - engine.reloaded) / POLICY_SECOND_MS;
+
+    return engine.reloaded && age < CA_CACHE_S ? (long)age : (long)CA_CACHE_S;
+}
+
 /* Sets which certificates are trusted: those of one file, not of the system's folder as well.
  * libcurl caches certificates of a file alone. Those of a folder it would read for each connection,
  * and hold up the loop. */
 static void set_trust(struct http_run *run)
 {
-    const char *file = run->action->ca_file;
+    const char *file = run->action->security.ca_file;
 
+    curl_easy_setopt(run->easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    /* A session that is taken up again would have the certificates with which it began. */
+    curl_easy_setopt(run->easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
     if (!file)
         curl_easy_getinfo(run->easy, CURLINFO_CAINFO, &file); /* the system's */
     if (!file)
         return;
     curl_easy_setopt(run->easy, CURLOPT_CAINFO, file);
     curl_easy_setopt(run->easy, CURLOPT_CAPATH, NULL);
-    curl_easy_setopt(run->easy, CURLOPT_CA_CACHE_TIMEOUT, (long)CA_CACHE_S);
+    curl_easy_setopt(run->easy, CURLOPT_CA_CACHE_TIMEOUT, cache_age());
+}
+
+static void set_certificate(struct http_run *run)
+{
+    const struct http_security *security = &run->action->security;
+
+    if (!security->cert_file)
+        return;
+    curl_easy_setopt(run->easy, CURLOPT_SSLCERT, security->cert_file);
+    curl_easy_setopt(run->easy, CURLOPT_SSLKEY, security->key_file);
+    curl_easy_setopt(run->easy, CURLOPT_KEYPASSWD, ""); /* nobody is there to be asked for one */
 }
 
 static void launch(struct http_run *run)
@@ -524,6 +603,7 @@ static void launch(struct http_run *run)
     set_limits(run);
     set_way(run);
     set_trust(run);
+    set_certificate(run);
     if (curl_multi_add_handle(engine.multi, run->easy))
         abort();
 }
@@ -586,5 +666,10 @@ static void stop(struct handler_run *head, bool at_once)
     finish_soon(run);
 }
 
+static void reload(void)
+{
+    engine.reloaded = clock_monotonic_ms();
+}
+
 const struct handler handler_http = {
-    .name = "http", .start = start, .stop = stop, .close = engine_close};
+    .name = "http", .start = start, .stop = stop, .reload = reload, .close = engine_close};

@@ -15,6 +15,7 @@
 #include <strings.h>
 
 #include "agent/template.h"
+#include "io/hosts.h"
 #include "model/json.h"
 
 #define HEADERS_OWN 4     /* the most: Idempotency-Key, traceparent, Content-Type, Expect */
@@ -116,6 +117,44 @@ int http_url_check(const char *url, size_t *target_len, struct problem *problem)
     else
         return parse(url, *target_len, problem);
     return HTTP_E_INVALID;
+}
+
+bool http_is_clear(const char *target)
+{
+    return strncmp(target, "http://", 7) == 0;
+}
+
+void http_clear_refused(char *out, size_t size, const char *host)
+{
+    snprintf(out, size,
+             "%s is no loopback address, and clear text can be read and changed on the way: use "
+             "https://, or add the line insecure = true; to the actor, or to the action",
+             host);
+}
+
+int http_target_check(const char *target, struct problem *problem)
+{
+    CURLU *parser = or_abort(curl_url());
+    char why[sizeof(problem->reason)], *host = NULL;
+    size_t len;
+    int r = 0;
+
+    if (http_is_clear(target) && !curl_url_set(parser, CURLUPART_URL, target, 0) &&
+        !curl_url_get(parser, CURLUPART_HOST, &host, 0)) {
+        len = strlen(host);
+        if (host[0] == '[' && host[len - 1] == ']') {
+            host[len - 1] = '\0';
+            memmove(host, host + 1, len - 1);
+        }
+        if (hosts_is_remote_number(host)) {
+            http_clear_refused(why, sizeof(why), host);
+            problem_set(problem, "", "%s", why);
+            r = HTTP_E_INVALID;
+        }
+    }
+    curl_free(host);
+    curl_url_cleanup(parser);
+    return r;
 }
 
 int http_proxy_check(const char *proxy, struct problem *problem)

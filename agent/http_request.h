@@ -12,6 +12,9 @@
  *       timeout = "10s";                  # of one try; the default is the time the lease has left
  *       max_response = 262016;            # bytes of a result; the default, and the most
  *       ca_file = "/etc/ssl/own.pem";     # instead of the system's certificates
+ *       cert_file = "/etc/ssl/agent.pem"; # for services that want one; the default is none
+ *       key_file = "/etc/ssl/agent.key";  # its private key
+ *       insecure = true;                  # clear text may leave this machine; the default is false
  *       proxy = "http://proxy:3128"; }    # the default is none
  *
  * The names in ${} are those of agent/template.h. They may stand in headers, and in a URL after the
@@ -38,6 +41,14 @@ enum http_body {
     HTTP_BODY_NONE,
 };
 
+/* How requests are kept from others on the way. agent_config.c owns the texts. */
+struct http_security {
+    char *ca_file;   /* NULL: the system's certificates */
+    char *cert_file; /* NULL: none */
+    char *key_file;  /* of cert_file */
+    bool insecure;   /* clear text may go to other machines */
+};
+
 /* What the configuration says of an action. agent_config.c owns the texts. */
 struct http_action {
     char *method;
@@ -47,8 +58,8 @@ struct http_action {
     enum http_body body;
     int64_t timeout_ms;  /* of one try; 0: the time that the lease has left */
     size_t max_response; /* bytes */
-    char *ca_file;       /* NULL: the system's certificates */
-    char *proxy;         /* NULL: none */
+    struct http_security security;
+    char *proxy; /* NULL: none */
 };
 
 /* The request of a step. All zero before http_request_make(). */
@@ -78,6 +89,16 @@ bool http_method_has_body(const char *method);
  * Return: 0 or HTTP_E_INVALID.
  */
 int http_url_check(const char *url, size_t *target_len, struct problem *problem);
+
+/* Return: whether requests to the target go in clear text. */
+bool http_is_clear(const char *target);
+
+/* Says why clear text is refused, and what to do. @host: that the request would go to. */
+void http_clear_refused(char *out, size_t size, const char *host);
+
+/* Checks that clear text stays on this machine, where @target says so by a number; what a name
+ * stands for is seen at each connection. Return: 0 or HTTP_E_INVALID, as http_url_check(). */
+int http_target_check(const char *target, struct problem *problem);
 
 /* Likewise for a proxy. */
 int http_proxy_check(const char *proxy, struct problem *problem);

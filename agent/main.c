@@ -9,8 +9,9 @@
 static int check(const struct config *config, struct problem *problem)
 {
     CLEANUP(agent_setup_free) struct agent_setup *setup = NULL;
+    int r = agent_setup_read(&setup, config_root(config), problem);
 
-    return agent_setup_read(&setup, config_root(config), problem);
+    return r ? r : agent_setup_check_files(setup, problem);
 }
 
 static int start(void **self, uv_loop_t *loop, const struct config *config, const struct rng *seed)
@@ -26,6 +27,11 @@ static void stop(void *self, int timeout_ms, void (*on_stopped)(void *ctx), void
 static void dump(void *self)
 {
     agent_io_dump(self);
+}
+
+static void reload(void *self)
+{
+    agent_io_reload(self);
 }
 
 static void abandon(void *self)
@@ -51,6 +57,7 @@ int main(int argc, char **argv)
         .abandon = abandon,
         .stop = stop,
         .dump = dump,
+        .reload = reload,
         .free = release,
     };
 

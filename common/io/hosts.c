@@ -171,15 +171,33 @@ bool hosts_is_loopback(const struct sockaddr *address)
     return is_loopback_v4(v4);
 }
 
-bool hosts_is_remote_number(const char *host)
+/* Return: whether @host is a number; then *@local is whether it is of this machine. */
+static bool read_number(const char *host, bool *local)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
 
     if (inet_pton(AF_INET, host, &v4.sin_addr) == 1)
-        return !hosts_is_loopback((const struct sockaddr *)&v4);
-    return inet_pton(AF_INET6, host, &v6.sin6_addr) == 1 &&
-           !hosts_is_loopback((const struct sockaddr *)&v6);
+        *local = hosts_is_loopback((const struct sockaddr *)&v4);
+    else if (inet_pton(AF_INET6, host, &v6.sin6_addr) == 1)
+        *local = hosts_is_loopback((const struct sockaddr *)&v6);
+    else
+        return false;
+    return true;
+}
+
+bool hosts_is_remote_number(const char *host)
+{
+    bool local;
+
+    return read_number(host, &local) && !local;
+}
+
+bool hosts_is_local_number(const char *host)
+{
+    bool local;
+
+    return read_number(host, &local) && local;
 }
 
 void hosts_clear_refused(char *out, size_t size, const char *host, const char *group)

@@ -72,6 +72,9 @@ uint32_t hosts_hash(const char *text);
 bool hosts_is_loopback(const struct sockaddr *address);
 bool hosts_is_remote_number(const char *host);
 
+/* Whether a host is a number, and of this machine. */
+bool hosts_is_local_number(const char *host);
+
 /* Says why clear text to a host is refused, and what to do. @group: of settings, such as
  * "rabbitmq". */
 void hosts_clear_refused(char *out, size_t size, const char *host, const char *group);

@@ -4727,6 +4727,42 @@ RULES = {
             "    (void)address;\n    return true;\n",
             f"{BUS_BROKER} test_clear_text",
         ),
+        "a request in clear text goes to wherever a name leads": (
+            "agent/handler_http.c",
+            "        !hosts_is_local_number(to)) {\n",
+            "        false) {\n",
+            "tests/unit/test_http test_clear_text",
+        ),
+        "a number of another machine passes the check of an action's URL": (
+            "agent/http_request.c",
+            "        if (hosts_is_remote_number(host)) {\n",
+            "        if (false) {\n",
+            "tests/unit/test_agent_config test_refused",
+        ),
+        "an action does not have the security of its actor": (
+            "agent/agent_config.c",
+            "copy_of(actors->key_file), actors->insecure};\n",
+            "copy_of(actors->key_file), false};\n",
+            "tests/unit/test_agent_config test_http_security_of_an_actor",
+        ),
+        "SIGHUP does not read the authorities of services": (
+            "agent/handler_http.c",
+            "    engine.reloaded = clock_monotonic_ms();\n",
+            "",
+            "tests/integration/agents/test_http.py Http.test_rotation",
+        ),
+        "an agent begins with certificates that it cannot use": (
+            "agent/main.c",
+            "    return r ? r : agent_setup_check_files(setup, problem);\n",
+            "    return r;\n",
+            "tests/integration/agents/test_http.py Http.test_wrong_files",
+        ),
+        "what a service has sent before it reset the connection is not read": (
+            "agent/handler_http.c",
+            "        flags = CURL_CSELECT_ERR | CURL_CSELECT_IN | CURL_CSELECT_OUT;\n",
+            "        flags = CURL_CSELECT_ERR;\n",
+            "tests/integration/agents/test_http.py Http.test_tls",
+        ),
         "a number of another machine passes the check of the settings": (
             "common/io/config/config.c",
             "        if (!hosts_is_remote_number(hosts.list[i].name))\n",

@@ -37,7 +37,12 @@ static const struct {
     {"body", "http: document, input, arguments, request or none"},
     {"timeout", "http: of one try; default: what the lease has left"},
     {"max_response", "http: bytes of a result, at most 262016"},
-    {"ca_file", "http: certificates to trust instead of the system's"},
+    {"ca_file", "http: authorities to trust instead of the system's (PEM); this key and the next "
+                "three may also stand beside handler, for all actions that have none of their own"},
+    {"cert_file", "http: certificate of the agent and its chain (PEM), for services that want one"},
+    {"key_file", "http: its private key (PEM), which others must not be able to read"},
+    {"insecure", "http: true: http:// may leave this machine, and can be read and changed on the "
+                 "way; default: false"},
     {"proxy", "http: by which to go"},
     {"breaker",
      "http, exec: a group of the next three; a breaker for each target of http, by default, "

@@ -292,6 +292,18 @@ int tree_texts(const config_setting_t *group, const char *key, char ***out, stru
     return r;
 }
 
+int tree_bool(const config_setting_t *group, const char *key, bool *out, struct problem *problem)
+{
+    const config_setting_t *at = config_setting_get_member(group, key);
+
+    if (!at)
+        return 0;
+    if (config_setting_type(at) != CONFIG_TYPE_BOOL)
+        return tree_problem(at, problem, "must be true or false");
+    *out = config_setting_get_bool(at) != 0;
+    return 0;
+}
+
 int tree_choice(const config_setting_t *group, const char *key, const char *no, const char *yes,
                 bool *out, struct problem *problem)
 {

@@ -67,6 +67,9 @@ int tree_texts(const config_setting_t *group, const char *key, char ***out,
                struct problem *problem);
 bool tree_is_sequence(const config_setting_t *at);
 
+/* true or false. */
+int tree_bool(const config_setting_t *group, const char *key, bool *out, struct problem *problem);
+
 /* One of two words; *out is set to whether it is @yes. */
 int tree_choice(const config_setting_t *group, const char *key, const char *no, const char *yes,
                 bool *out, struct problem *problem);

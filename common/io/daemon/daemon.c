@@ -285,6 +285,8 @@ static void on_hangup(uv_signal_t *handle, int number)
     }
     d->config->log.level = config->log.level;
     config_take_tls(d->config, config);
+    if (d->role->reload)
+        d->role->reload(d->self);
     log_set_level((enum log_level)config->log.level);
     log_info("reloaded");
     config_difference(d->config, config, &rest);

@@ -55,6 +55,10 @@ struct daemon_role {
     void (*stop)(void *self, int timeout_ms, void (*on_stopped)(void *ctx), void *ctx);
     void (*dump)(void *self);
 
+    /* The settings were read again, and are right: files that the role reads by itself, such as
+     * certificates, may have changed. May be NULL. */
+    void (*reload)(void *self);
+
     /* The process is about to exit: ends child processes that would outlive it. May be NULL. */
     void (*abandon)(void *self);
     void (*free)(void *self); /* accepts NULL */

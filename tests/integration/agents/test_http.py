@@ -6,6 +6,7 @@ import http.server
 import json
 import pathlib
 import shutil
+import signal
 import ssl
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
 
+import authority
 import cluster
 import servers
 import tap
@@ -28,6 +30,8 @@ class Request:
     def __init__(self, handler):
         self.method, self.path, self.headers = handler.command, handler.path, handler.headers
         self.body = handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
+        tls = isinstance(handler.connection, ssl.SSLSocket)
+        self.certificate = tls and handler.connection.getpeercert()
 
 
 class Service:
@@ -180,49 +184,134 @@ class Http(cluster.TestCase):
             self.assertEqual((f"HTTP_{status}", '"no"'), (name, error.details))
             self.assertEqual(asked, len(service.asked))
 
-    def certificate(self, name):
-        """Returns the context of a server with this name, and the file to trust."""
-        key, file = self.directory / f"{name}.key", self.directory / f"{name}.pem"
-        subprocess.run(
-            [
-                "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
-                "/CN=test", "-addext", f"subjectAltName={name}", "-keyout", key, "-out", file,
-            ],
-            check=True,
-            capture_output=True,
-        )
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(file, key)
-        return context, str(file)
+    # --- TLS ---
 
-    @unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
+    def tls_service(self, issued, clients=None):
+        """clients: the authority of the certificates that the service wants of its clients."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(issued.cert, issued.key)
+        if clients:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(clients.ca)
+        service = self.service(lambda _: json_answer("hello", Connection="close"), context)
+        service.context = context
+        return service
+
+    def authorities(self):
+        return [authority.Authority(self.directory / name) for name in ("ours", "theirs")]
+
     def test_tls(self):
-        """A service without a trusted certificate gets no request."""
-        context, trusted = self.certificate(f"IP:{servers.HOST}")
-        other_context, other = self.certificate("DNS:other.example")
-        service = self.service(lambda _: json_answer("hello"), context)
-        stranger = self.service(lambda _: json_answer("hello"), other_context)
+        """Only a service with a trusted certificate for its host, valid now, gets a request."""
+        ours, theirs = self.authorities()
+        host, own = servers.HOST, ours.issue_client("agent")
+        good = self.tls_service(ours.issue_server("good", host))
+        misnamed = self.tls_service(ours.issue_server("misnamed", "other.example"))
+        expired = self.tls_service(ours.issue_server("expired", host, days=0))
+        strict = self.tls_service(ours.issue_server("strict", host), clients=ours)
+        foreign = theirs.issue_client("agent")
+        trusted = {"ca_file": str(ours.ca)}
+        certified = {"cert_file": str(own.cert), "key_file": str(own.key)}
         c = self.http_cluster(
-            actor(
-                "s",
-                {"name": "trusted", "url": service.url, "ca_file": trusted},
-                {"name": "unknown", "url": service.url},
-                {"name": "wrong", "url": service.url, "ca_file": other},
-                {"name": "misnamed", "url": stranger.url, "ca_file": other},
-                {"name": "missing", "url": service.url, "ca_file": trusted + ".not"},
-                lease_retries=0,
-            )
+            actor("s",
+                  {"name": "good", "url": good.url, **trusted},
+                  {"name": "certified", "url": strict.url, **trusted, **certified},
+                  {"name": "system", "url": good.url},
+                  {"name": "wrong", "url": good.url, "ca_file": str(theirs.ca)},
+                  {"name": "misnamed", "url": misnamed.url, **trusted},
+                  {"name": "expired", "url": expired.url, **trusted},
+                  {"name": "uncertified", "url": strict.url, **trusted},
+                  {"name": "foreign", "url": strict.url, **trusted,
+                   "cert_file": str(foreign.cert), "key_file": str(foreign.key)},
+                  lease_retries=0),
+            # for all actions of the actor
+            actor("t", {"name": "*", "url": strict.url}, **trusted, **certified),
         )
         once = wire.Policy(initial_interval_ms=50, maximum_attempts=1, park_interval_ms=-1)
-        c.client.submit(wire.submit("good", [wire.step("s", "s", "trusted", retry=once)]))
-        self.assertEqual(b'"hello"', c.client.settled("good").results[0].payload.data)
-        for action in ("unknown", "wrong", "misnamed", "missing"):
-            c.client.submit(wire.submit(action, [wire.step("s", "s", action, retry=once)]))
-            servers.wait_for(lambda a=action: c.store.events(a, "parked"), f"{action} to park")
-            name, error = self.last_error(c, action)
-            self.assertEqual(("CONNECT", wire.EFFECT_UNKNOWN), (name, error.effect), error.message)
-            self.assertIn("certificate", error.message)
-        self.assertEqual((1, 0), (len(service.asked), len(stranger.asked)))
+        for who, action in (("s", "good"), ("s", "certified"), ("t", "any")):
+            c.client.submit(wire.submit(action, [wire.step("s", who, action, retry=once)]))
+            self.assertEqual(b'"hello"', c.client.settled(action).results[0].payload.data)
+        stranger = "its certificate is of an authority that is not in ca_file"
+        refusal = "the service refuses the certificate of cert_file, or its absence"
+        for action, said in (
+            ("system", stranger),
+            ("wrong", stranger),
+            ("misnamed", "no alternative certificate subject name matches"),
+            ("expired", "certificate has expired"),
+            ("uncertified", refusal),
+            ("foreign", refusal),
+        ):
+            with self.subTest(action):
+                c.client.submit(wire.submit(action, [wire.step("s", "s", action, retry=once)]))
+                servers.wait_for(lambda a=action: c.store.events(a, "parked"), f"{action} to park")
+                name, error = self.last_error(c, action)
+                self.assertIn(said, error.message)
+                # TLS 1.3 lets the request go before the service says what it thinks of the agent.
+                self.assertEqual("NETWORK" if said == refusal else "CONNECT", name)
+                self.assertEqual(wire.EFFECT_UNKNOWN, error.effect)
+                self.assertIn(said, c.agents[0].records("service_refused")[-1]["why"])
+        self.assertEqual([1, 0, 0, 2],
+                         [len(s.asked) for s in (good, misnamed, expired, strict)])
+
+    def test_wrong_files(self):
+        """An agent does not start with files that it cannot use."""
+        ours, theirs = self.authorities()
+        own, other = ours.issue_client("own"), theirs.issue_client("other")
+        readable = own.key.with_suffix(".open")
+        shutil.copy(own.key, readable)
+        readable.chmod(0o644)
+        for files, said in (
+            ({"ca_file": "/nonexistent"}, "ca_file: cannot read /nonexistent: No such file"),
+            ({"ca_file": own.key}, f"ca_file: {own.key} has no certificate in PEM"),
+            ({"cert_file": own.cert}, "key_file: is missing"),
+            ({"cert_file": own.cert, "key_file": other.key}, "belongs to"),
+            ({"cert_file": own.cert, "key_file": readable}, f"chmod o= {readable}"),
+        ):
+            with self.subTest(said):
+                files = {name: str(path) for name, path in files.items()}
+                config = self.directory / "wrong.cfg"
+                action = {"name": "x", "url": "https://h/", **files}
+                config.write_text(
+                    f"agent = {cluster.libconfig({'actors': [actor('a', action)]})};\n")
+                done = subprocess.run(
+                    [wire.BUILD / "agent" / "drover-agent", "--check-config", "--config", config],
+                    capture_output=True, text=True, timeout=60, env=cluster.own_environment())
+                self.assertEqual(2, done.returncode, done.stderr)
+                self.assertIn(f"agent.actors[0].actions[0].{said}" if ": " in said else said,
+                              done.stderr)
+
+    def test_rotation(self):
+        """Certificates are replaced while the agent runs. A new one of the agent counts from the
+        next connection on, a new authority after SIGHUP; a wrong file is refused then."""
+        ours, theirs = self.authorities()
+        own = ours.issue_client("agent")
+        trusted = self.directory / "trusted.pem"
+        trusted.write_bytes(ours.ca.read_bytes())
+        service = self.tls_service(ours.issue_server("server", servers.HOST), clients=ours)
+        c = self.http_cluster(
+            actor("s", {"name": "*", "url": service.url}, ca_file=str(trusted),
+                  cert_file=str(own.cert), key_file=str(own.key), lease_retries=0))
+        agent = c.agents[0]
+
+        def serial(job):
+            """Returns that of the certificate with which the agent has done a job."""
+            once = wire.Policy(maximum_attempts=1)
+            c.client.submit(wire.submit(job, [wire.step("s", "s", "any", retry=once)]))
+            self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled(job).outcome)
+            return service.asked[-1].certificate["serialNumber"]
+
+        first = serial("first")
+        ours.issue_client("agent")
+        self.assertNotEqual(first, serial("second"))
+        trusted.write_text("nonsense")
+        agent.signal(signal.SIGHUP)
+        servers.wait_for(lambda: agent.records("reload_refused"), "the refusal")
+        trusted.write_bytes(ours.ca.read_bytes() + theirs.ca.read_bytes())
+        agent.signal(signal.SIGHUP)
+        servers.wait_for(lambda: agent.records("reloaded"), "the new authority")
+        issued = theirs.issue_server("server", servers.HOST)
+        service.context.load_cert_chain(issued.cert, issued.key)
+        serial("third")
+        self.assertEqual([], agent.records("service_refused"))
 
     def test_stop(self):
         """An agent that is asked to end waits for the answers of its requests."""

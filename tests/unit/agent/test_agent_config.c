@@ -109,7 +109,8 @@ static void test_http_keys(void **state)
             "        url = \"https://pay.example:8443/charges/${job}?step=${step}\";\n"
             "        headers = [\"X-Tenant: ${input.tenant}\", \"Accept:\"]; body = \"input\";\n"
             "        timeout = \"10s\"; max_response = 1000; ca_file = \"/etc/own.pem\";\n"
-            "        proxy = \"http://proxy:3128\"; },\n"
+            "        cert_file = \"/etc/agent.pem\"; key_file = \"/etc/agent.key\";\n"
+            "        insecure = false; proxy = \"http://proxy:3128\"; },\n"
             "      { name = \"look\"; method = \"GET\"; url = \"http://[::1]:80\"; },\n"
             "      { name = \"*\"; url = \"http://h?a=${arguments.a}\"; } ); } ); };\n",
             &setup, &problem))
@@ -131,7 +132,10 @@ static void test_http_keys(void **state)
     assert_int_equal(http->body, HTTP_BODY_INPUT);
     assert_int_equal(http->timeout_ms, 10000);
     assert_int_equal(http->max_response, 1000);
-    assert_string_equal(http->ca_file, "/etc/own.pem");
+    assert_string_equal(http->security.ca_file, "/etc/own.pem");
+    assert_string_equal(http->security.cert_file, "/etc/agent.pem");
+    assert_string_equal(http->security.key_file, "/etc/agent.key");
+    assert_false(http->security.insecure);
     assert_string_equal(http->proxy, "http://proxy:3128");
     http = agent_served_action(served, "look")->http;
     assert_string_equal(http->target, "http://[::1]:80");
@@ -162,8 +166,72 @@ static void test_http_defaults(void **state)
     assert_int_equal(http->body, HTTP_BODY_DOCUMENT);
     assert_int_equal(http->timeout_ms, 0);
     assert_int_equal(http->max_response, WIRE_RESULT_MAX - WIRE_CONTENT_TYPE_MAX);
-    assert_null(http->ca_file);
+    assert_null(http->security.ca_file);
     assert_null(http->proxy);
+}
+
+/* What an action does not say, its actor may. */
+static void test_http_security_of_an_actor(void **state)
+{
+    CLEANUP(agent_setup_free) struct agent_setup *setup = NULL;
+    struct problem problem = {0};
+    const struct agent_served *served;
+    const struct http_security *security;
+
+    if (read_text("agent = { actors = (\n"
+                  "  { name = \"a\"; handler = \"http\"; insecure = true; ca_file = \"/ca\";\n"
+                  "    cert_file = \"/cert\"; key_file = \"/key\"; actions = (\n"
+                  "      { name = \"x\"; url = \"http://10.0.0.1/x\"; },\n"
+                  "      { name = \"y\"; url = \"https://10.0.0.1/y\"; ca_file = \"/other\";\n"
+                  "        cert_file = \"/own\"; insecure = false; },\n"
+                  "      { name = \"z\"; url = \"http://10.0.0.1\"; insecure = false;\n"
+                  "        proxy = \"http://127.0.0.1:3128\"; },\n"
+                  "      { name = \"l\"; url = \"http://[::1]:80/\"; insecure = false; } ); },\n"
+                  "  { name = \"b\"; handler = \"http\";\n"
+                  "    actions = ( { name = \"x\"; url = \"http://h/\"; } ); } ); };\n",
+                  &setup, &problem))
+        fail_msg("%s: %s", problem.field, problem.reason);
+    served = agent_setup_actor(setup, "a");
+    security = &agent_served_action(served, "x")->http->security;
+    assert_true(security->insecure);
+    assert_string_equal(security->ca_file, "/ca");
+    assert_string_equal(security->cert_file, "/cert");
+    assert_string_equal(security->key_file, "/key");
+    security = &agent_served_action(served, "y")->http->security;
+    assert_false(security->insecure);
+    assert_string_equal(security->ca_file, "/other");
+    assert_string_equal(security->cert_file, "/own");
+    assert_string_equal(security->key_file, "/key");
+    security = &agent_served_action(agent_setup_actor(setup, "b"), "x")->http->security;
+    assert_false(security->insecure);
+    assert_null(security->ca_file);
+}
+
+/* Files are looked at when a process begins, or is told to reload, not when its settings are read.
+ */
+static void test_http_files(void **state)
+{
+    static const struct {
+        const char *text, *field, *reason;
+    } cases[] = {
+        {HTTP("ca_file = \"/nowhere/ca.pem\";"), "agent.actors[0].actions[0].ca_file",
+         "cannot read /nowhere/ca.pem: No such file"},
+        {HTTP("cert_file = \"/nowhere/a.pem\";"), "agent.actors[0].actions[0].key_file",
+         "is missing: cert_file is given"},
+        {HTTP("key_file = \"/nowhere/a.key\";"), "agent.actors[0].actions[0].cert_file",
+         "is missing: key_file is given"},
+    };
+
+    for (size_t i = 0; i < array_size(cases); i++) {
+        CLEANUP(agent_setup_free) struct agent_setup *setup = NULL;
+        struct problem problem = {0};
+
+        assert_int_equal(read_text(cases[i].text, &setup, NULL), 0);
+        assert_int_equal(agent_setup_check_files(setup, &problem), TREE_E_INVALID);
+        assert_string_equal(problem.field, cases[i].field);
+        if (!strstr(problem.reason, cases[i].reason))
+            fail_msg("%s", problem.reason);
+    }
 }
 
 /* A program has a circuit breaker only if its actor asks for one. */
@@ -349,6 +417,17 @@ static void test_refused(void **state)
         {HTTP("max_response = -1;"), "agent.actors[0].actions[0].max_response", "0 to 262016"},
         {HTTP("max_response = 262017;"), "agent.actors[0].actions[0].max_response", "0 to 262016"},
         {HTTP("max_response = \"1\";"), "agent.actors[0].actions[0].max_response", "number"},
+        {HTTP("insecure = 1;"), "agent.actors[0].actions[0].insecure", "must be true or false"},
+        {HTTP("cert_file = \"\";"), "agent.actors[0].actions[0].cert_file", "must be text"},
+        {HTTP_ACTION("url = \"http://10.0.0.1:8001/x\";"), "agent.actors[0].actions[0].url",
+         "10.0.0.1 is no loopback address, and clear text can be read and changed on the way: use "
+         "https://, or add the line insecure = true; to the actor, or to the action"},
+        {HTTP_ACTION("url = \"http://[2001:db8::1]/\";"), "agent.actors[0].actions[0].url",
+         "2001:db8::1 is no loopback address"},
+        {HTTP_ACTOR("insecure = 0; actions = ();"), "agent.actors[0].insecure", "true or false"},
+        {EXEC_ACTOR("insecure = true;"), "agent.actors[0].insecure", "only the handler \"http\""},
+        {EXEC_ACTOR("ca_file = \"/ca\";"), "agent.actors[0].ca_file", "only the handler"},
+        {ACTION("ca_file = \"/ca\";"), "agent.actors[0].actions[0].ca_file", "not known"},
         {HTTP("ca_file = 5;"), "agent.actors[0].actions[0].ca_file", "must be text"},
         {HTTP("method = \"HEAD\"; body = \"document\";"), "agent.actors[0].actions[0].body",
          "a request of HEAD has no body"},
@@ -383,9 +462,14 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_keys),      cmocka_unit_test(test_http_keys),
-        cmocka_unit_test(test_http_defaults), cmocka_unit_test(test_exec_breakers),
-        cmocka_unit_test(test_http_bodies),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_all_keys),
+        cmocka_unit_test(test_http_keys),
+        cmocka_unit_test(test_http_defaults),
+        cmocka_unit_test(test_exec_breakers),
+        cmocka_unit_test(test_http_security_of_an_actor),
+        cmocka_unit_test(test_http_files),
+        cmocka_unit_test(test_http_bodies),
+        cmocka_unit_test(test_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

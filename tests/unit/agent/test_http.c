@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,6 +31,7 @@
 
 #define LEASE_MS 60000 /* never reached, except in tests of the lease */
 #define ASKED_MAX 512
+#define FAR UINT32_C(0xc0000201) /* 192.0.2.1, of no machine (RFC 5737) */
 
 /* What the server does with a request. */
 struct answer {
@@ -112,7 +114,8 @@ struct trial {
 
 /* ---- name resolution ---- */
 
-/* Replaces the resolver: a name that ends in .slow is resolved when the test says so. */
+/* Replaces the resolver: a name that ends in .slow is resolved when the test says so, one that ends
+ * in .far is of another machine. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -160,22 +163,51 @@ __attribute__((visibility("default"))) int getaddrinfo(const char *name, const c
 {
     struct sockaddr_in *address;
     struct addrinfo *found;
+    uint32_t host = INADDR_LOOPBACK;
 
     if (ends_with(name, ".slow"))
         gate_pass();
+    else if (ends_with(name, ".far"))
+        host = FAR;
     else if (strcmp(name, "127.0.0.1") != 0)
         return EAI_NONAME;
     found = calloc(1, sizeof(*found) + sizeof(*address)); /* one block, as libc allocates it */
     address = (struct sockaddr_in *)(void *)(found + 1);
     address->sin_family = AF_INET;
     address->sin_port = htons((uint16_t)atoi(service));
-    address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address->sin_addr.s_addr = htonl(host);
     found->ai_family = AF_INET;
     found->ai_socktype = SOCK_STREAM;
     found->ai_addrlen = sizeof(*address);
     found->ai_addr = (struct sockaddr *)address;
     *out = found;
     return 0;
+}
+
+/* Replace libc's functions: connections to FAR go to the server of the test, and do not show it. */
+static bool is_far[1024]; /* by descriptor */
+
+__attribute__((visibility("default"))) int connect(int fd, const struct sockaddr *to, socklen_t len)
+{
+    struct sockaddr_in address;
+
+    if (to->sa_family != AF_INET || len != sizeof(address))
+        return (int)syscall(SYS_connect, fd, to, len);
+    memcpy(&address, to, sizeof(address));
+    assert_in_range(fd, 0, array_size(is_far) - 1);
+    is_far[fd] = address.sin_addr.s_addr == htonl(FAR);
+    if (is_far[fd])
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return (int)syscall(SYS_connect, fd, &address, len);
+}
+
+__attribute__((visibility("default"))) int getpeername(int fd, struct sockaddr *out, socklen_t *len)
+{
+    int r = (int)syscall(SYS_getpeername, fd, out, len);
+
+    if (!r && out->sa_family == AF_INET && is_far[fd])
+        ((struct sockaddr_in *)(void *)out)->sin_addr.s_addr = htonl(FAR);
+    return r;
 }
 
 /* ---- the server ---- */
@@ -1481,6 +1513,42 @@ static void test_proxies(void **state)
     unsetenv("no_proxy");
 }
 
+/* Clear text does not leave the machine, unless the configuration says so. What counts is where the
+ * connection goes to: a proxy on this machine may encrypt. */
+static void test_clear_text(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+    char proxy[64];
+
+    strcpy(proxy, w->target);
+    snprintf(w->target, sizeof(w->target), "http://pay.far:%d", w->port);
+    snprintf(w->url, sizeof(w->url), "%s/x", w->target);
+    run_one(w, &t);
+    expect_transient(&t, "CONNECT", UNKNOWN);
+    assert_non_null(strstr(t.message, "192.0.2.1 is no loopback address"));
+    assert_non_null(strstr(t.message, "insecure = true; to the actor"));
+    trial_deinit(&t);
+    assert_int_equal(w->n_asked, 0);
+
+    w->http.proxy = proxy;
+    run_one(w, &t);
+    assert_true(t.ok);
+    trial_deinit(&t);
+    w->http.proxy = NULL;
+    w->http.security.insecure = true;
+    run_one(w, &t);
+    assert_true(t.ok);
+    trial_deinit(&t);
+    assert_int_equal(w->n_asked, 2);
+
+    w->http.security.insecure = false; /* the kept connection is no way out */
+    run_one(w, &t);
+    expect_transient(&t, "CONNECT", UNKNOWN);
+    trial_deinit(&t);
+    assert_int_equal(w->n_asked, 2);
+}
+
 /* ---- connections ---- */
 
 static void test_connections_are_kept(void **state)
@@ -2094,6 +2162,7 @@ int main(void)
         TEST(test_large_body),
         TEST(test_head),
         TEST(test_proxies),
+        TEST(test_clear_text),
         TEST(test_connections_are_kept),
         TEST(test_kept_connection_closed_meanwhile),
         TEST(test_kept_connection_closed_under_the_request),

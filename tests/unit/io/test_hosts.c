@@ -172,6 +172,7 @@ static void expect_loopback(const char *host, bool loopback)
         assert_int_equal(uv_inet_pton(AF_INET6, host, &v6.sin6_addr), 0);
     assert_int_equal(hosts_is_loopback(is_v4 ? (void *)&v4 : (void *)&v6), loopback);
     assert_int_equal(hosts_is_remote_number(host), !loopback);
+    assert_int_equal(hosts_is_local_number(host), loopback);
 }
 
 static void test_loopback(void **state)
@@ -190,6 +191,8 @@ static void test_loopback(void **state)
     expect_loopback("::1:0:0:1", false);
     assert_false(hosts_is_remote_number("localhost"));
     assert_false(hosts_is_remote_number("broker.example"));
+    assert_false(hosts_is_local_number("localhost"));
+    assert_false(hosts_is_local_number(""));
 }
 
 int main(void)
