@@ -74,7 +74,7 @@ class Story:
         )
         typed("shop.py", "place", count)
         typed("shop.py", "run")
-        self.world.start_shop(self.drover.url)
+        self.world.start_shop(self.drover)
         kills = stage.Kills(self.drover, "orders are completed")
         placed = reported = 0
 

@@ -5,13 +5,21 @@
 //     npm ci --prefix examples
 //     AMQP_URL=amqp://... node examples/agents/echo_agent.mjs [ACTOR]
 //
+// For amqps://: --ca-file FILE (authorities, PEM; else those of Node), and --cert-file FILE and
+// --key-file FILE, if the broker wants a certificate.
+//
 // On SIGTERM it finishes its work and ends. If it loses the connection it exits with 1 and must be
 // started again.
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
 import amqp from 'amqplib'
 import protobuf from 'protobufjs'
 
-const ACTOR = process.argv[2] ?? 'echo'
+const file = { type: 'string' }
+const { values, positionals } = parseArgs({
+  options: { 'ca-file': file, 'cert-file': file, 'key-file': file }, allowPositionals: true })
+const ACTOR = positionals[0] ?? 'echo'
 const DISABLED = 1, PERMANENT = 2 // State, Verdict
 const proto = new protobuf.Root()
 proto.resolvePath = (from, name) => fileURLToPath(new URL(`../../proto/${name}`, import.meta.url))
@@ -97,8 +105,12 @@ function begin (message) {
   running.add(done)
 }
 
+// Node verifies chain and host, and speaks TLS 1.2 at least.
+const read = path => path && readFileSync(path)
+const tls = {
+  ca: read(values['ca-file']), cert: read(values['cert-file']), key: read(values['key-file']) }
 const url = process.env.AMQP_URL ?? 'amqp://guest:guest@localhost/%2F'
-const connection = await amqp.connect(url).catch(fail)
+const connection = await amqp.connect(url, tls).catch(fail)
 connection.on('error', fail).on('close', fail)
 let leaving = false
 // A scheduler makes queue and exchange before it sends the first request for the actor.

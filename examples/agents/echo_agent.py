@@ -5,11 +5,13 @@
     protoc -I proto --python_out=build proto/drover/v1/*.proto
     AMQP_URL=amqp://... PYTHONPATH=build python3 examples/agents/echo_agent.py [ACTOR]
 
-On SIGTERM it finishes its work and ends. If it loses the connection it exits with 1 and must be
-started again.
+For amqps:// see --help. On SIGTERM it finishes its work and ends. If it loses the connection it
+exits with 1 and must be started again.
 """
+import argparse
 import os
 import signal
+import ssl
 import sys
 import threading
 import time
@@ -18,7 +20,13 @@ import pika
 from drover.v1 import task_pb2, types_pb2
 from google.protobuf.message import DecodeError
 
-ACTOR = sys.argv[1] if len(sys.argv) > 1 else "echo"
+parser = argparse.ArgumentParser()
+parser.add_argument("--ca-file", help="for amqps://: authorities (PEM); else the system's")
+parser.add_argument("--cert-file", help="certificate of this client (PEM), if the broker wants one")
+parser.add_argument("--key-file", help="its private key (PEM)")
+parser.add_argument("actor", nargs="?", default="echo")
+options = parser.parse_args()
+ACTOR = options.actor
 leaving = threading.Event()
 
 
@@ -108,11 +116,21 @@ def open_channel(connection, queue):
             connection.sleep(1)
 
 
+def parameters_of():
+    parameters = pika.URLParameters(os.environ.get("AMQP_URL", "amqp://guest:guest@localhost/%2F"))
+    if parameters.ssl_options:  # amqps://
+        context = ssl.create_default_context(cafile=options.ca_file)  # verifies chain and host
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if options.cert_file:
+            context.load_cert_chain(options.cert_file, options.key_file)
+        parameters.ssl_options = pika.SSLOptions(context)
+    return parameters
+
+
 def main():
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: leaving.set())
-    url = os.environ.get("AMQP_URL", "amqp://guest:guest@localhost/%2F")
-    connection = pika.BlockingConnection(pika.URLParameters(url))
+    connection = pika.BlockingConnection(parameters_of())
     channel = open_channel(connection, f"drover.task.{ACTOR}")
     if not channel:
         return connection.close()
@@ -128,5 +146,5 @@ def main():
 
 try:
     sys.exit(main())
-except pika.exceptions.AMQPError as problem:
+except (pika.exceptions.AMQPError, OSError) as problem:
     sys.exit(f"RabbitMQ: {problem!r}")

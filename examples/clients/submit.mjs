@@ -5,15 +5,23 @@
 //     npm ci --prefix examples
 //     AMQP_URL=amqp://... node examples/clients/submit.mjs JOB INPUT ACTOR...
 //
+// For amqps://: --ca-file FILE (authorities, PEM; else those of Node), and --cert-file FILE and
+// --key-file FILE, if the broker wants a certificate.
+//
 // Exits with 0: succeeded; 1: refused; 2: wrong arguments; 3: another outcome; 4: cancelled or
 // compensated; 6: another job has this id; 7: connection to RabbitMQ lost. It may be run again with
 // the same arguments, and goes on waiting.
+import { readFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
 import amqp from 'amqplib'
 
 const EXITS = { OUTCOME_SUCCEEDED: 0, OUTCOME_CANCELLED: 4, OUTCOME_COMPENSATED: 4 }
 const REFUSALS = { RECEIPT_CODE_REJECTED: 1, RECEIPT_CODE_CONFLICT: 6 }
 
-const [jobId, text, ...actors] = process.argv.slice(2)
+const file = { type: 'string' }
+const { values, positionals } = parseArgs({
+  options: { 'ca-file': file, 'cert-file': file, 'key-file': file }, allowPositionals: true })
+const [jobId, text, ...actors] = positionals
 if (actors.length === 0) {
   console.error('usage: submit.mjs JOB INPUT ACTOR...')
   process.exit(2)
@@ -28,8 +36,12 @@ function fail (problem) {
   process.exit(7)
 }
 
+// Node verifies chain and host, and speaks TLS 1.2 at least.
+const read = path => path && readFileSync(path)
+const tls = {
+  ca: read(values['ca-file']), cert: read(values['cert-file']), key: read(values['key-file']) }
 const url = process.env.AMQP_URL ?? 'amqp://guest:guest@localhost/%2F'
-const connection = await amqp.connect(url).catch(fail)
+const connection = await amqp.connect(url, tls).catch(fail)
 connection.on('error', fail).on('close', fail)
 const channel = await connection.createConfirmChannel()
 channel.on('error', fail).on('return', () => fail(new Error('no queue takes this')))

@@ -5,10 +5,13 @@
     protoc -I proto --python_out=build proto/drover/v1/*.proto
     AMQP_URL=amqp://... PYTHONPATH=build python3 examples/clients/submit.py JOB INPUT ACTOR...
 
-Exits with 0: succeeded; 1: refused; 3: another outcome; 4: cancelled; 6: another job has this id;
-7: connection to RabbitMQ lost. It may be run again with the same arguments, and goes on waiting.
+For amqps:// see --help. Exits with 0: succeeded; 1: refused; 2: wrong arguments; 3: another
+outcome; 4: cancelled; 6: another job has this id; 7: connection to RabbitMQ lost. It may be run
+again with the same arguments, and goes on waiting.
 """
+import argparse
 import os
+import ssl
 import sys
 
 import pika
@@ -33,9 +36,19 @@ def ended(outcome, results):
     return EXITS.get(name, 3)
 
 
-def main(job, text, *actors):
-    url = os.environ.get("AMQP_URL", "amqp://guest:guest@localhost/%2F")
-    parameters = pika.URLParameters(url)
+def parameters_of(options):
+    parameters = pika.URLParameters(os.environ.get("AMQP_URL", "amqp://guest:guest@localhost/%2F"))
+    if parameters.ssl_options:  # amqps://
+        context = ssl.create_default_context(cafile=options.ca_file)  # verifies chain and host
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if options.cert_file:
+            context.load_cert_chain(options.cert_file, options.key_file)
+        parameters.ssl_options = pika.SSLOptions(context)
+    return parameters
+
+
+def main(options):
+    job, parameters = options.job, parameters_of(options)
     channel = pika.BlockingConnection(parameters).channel()
     channel.confirm_delivery()  # a publish returns when the broker has the message, or raises
     queue = channel.queue_declare("", exclusive=True).method.queue
@@ -45,7 +58,8 @@ def main(job, text, *actors):
         kept = pika.BasicProperties(delivery_mode=2, reply_to=queue, user_id=user)
         channel.basic_publish(exchange, key, message.SerializeToString(), kept, mandatory=True)
 
-    submit, recorded = submit_of(job, text, actors), False  # another content would be a CONFLICT
+    # another content would be a CONFLICT
+    submit, recorded = submit_of(job, options.input, options.actor), False
     send("drover.submit", "submit", submit)
     for method, properties, body in channel.consume(queue, auto_ack=True, inactivity_timeout=5):
         kind = properties.type if method else None
@@ -71,11 +85,15 @@ def main(job, text, *actors):
     return 7
 
 
-if len(sys.argv) < 4:
-    print(__doc__, file=sys.stderr)
-    sys.exit(2)
+parser = argparse.ArgumentParser()
+parser.add_argument("--ca-file", help="for amqps://: authorities (PEM); else the system's")
+parser.add_argument("--cert-file", help="certificate of this client (PEM), if the broker wants one")
+parser.add_argument("--key-file", help="its private key (PEM)")
+parser.add_argument("job")
+parser.add_argument("input")
+parser.add_argument("actor", nargs="+")
 try:
-    sys.exit(main(*sys.argv[1:]))
-except pika.exceptions.AMQPError as problem:
+    sys.exit(main(parser.parse_args()))
+except (pika.exceptions.AMQPError, OSError) as problem:
     print(f"RabbitMQ: {problem!r}", file=sys.stderr)
     sys.exit(7)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the ledgers of the three services with the orders of the shop
 
-    audit.py --db shop.db [--inventory URL] [--payment URL] [--shipping URL]
+    audit.py --db shop.db [--inventory URL] [--payment URL] [--shipping URL] [--ca-file FILE]
 
 For each completed order there is exactly one reservation of what was ordered, one charge of its
 amount, and one parcel to its customer, which refers to these two. For an order that failed, was
@@ -16,6 +16,7 @@ import contextlib
 import json
 import pathlib
 import sqlite3
+import ssl
 import sys
 import urllib.request
 
@@ -32,9 +33,10 @@ def read_orders(path):
         return {row["id"]: dict(row) for row in db.execute("SELECT * FROM orders")}
 
 
-def read_ledger(url):
+def read_ledger(url, ca_file=None):
     """Returns the rows of a service, and how often it was called."""
-    with urllib.request.urlopen(f"{url}/book", timeout=30) as answer:
+    context = ssl.create_default_context(cafile=ca_file)
+    with urllib.request.urlopen(f"{url}/book", timeout=30, context=context) as answer:
         return json.load(answer)
 
 
@@ -126,8 +128,9 @@ def main():
     parser.add_argument("--db", default="shop.db", help="the shop's database (%(default)s)")
     for name, port in PORTS.items():
         parser.add_argument(f"--{name}", default=f"http://127.0.0.1:{port}", help="(%(default)s)")
+    parser.add_argument("--ca-file", help="for https://: authorities (PEM); else the system's")
     options = parser.parse_args()
-    ledgers = {name: read_ledger(getattr(options, name)) for name in SERVICES}
+    ledgers = {name: read_ledger(getattr(options, name), options.ca_file) for name in SERVICES}
     audit = Audit(read_orders(options.db), ledgers)
     print(audit.table())
     for problem in audit.problems:

@@ -19,6 +19,7 @@ import http.server
 import json
 import signal
 import sqlite3
+import ssl
 import sys
 import threading
 import time
@@ -145,6 +146,13 @@ class Server(http.server.ThreadingHTTPServer):
     def __init__(self, service, options):
         super().__init__((options.address, options.port), service)
         self.options, self.ledger = options, Ledger(options.ledger)
+        if options.cert_file:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            context.load_cert_chain(options.cert_file, options.key_file)
+            # The thread of a call makes the handshake: others go on meanwhile.
+            self.socket = context.wrap_socket(
+                self.socket, server_side=True, do_handshake_on_connect=False)
         self._counts, self._lock = collections.Counter(calls=0, repeated=0), threading.Lock()
 
     def count(self, what):
@@ -165,6 +173,8 @@ def parser(name, port, description):
     options.add_argument(
         "--book", dest="ledger", default=f"{name}.db", help="SQLite file (%(default)s)"
     )
+    options.add_argument("--cert-file", help="speak https, with this certificate (PEM)")
+    options.add_argument("--key-file", help="its private key (PEM)")
     return options
 
 
@@ -176,5 +186,6 @@ def serve(service, options):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
         host, port = server.server_address[:2]
-        print(f"{sys.argv[0]}: http://{host}:{port}, ledger in {options.ledger}", flush=True)
+        scheme = "https" if options.cert_file else "http"
+        print(f"{sys.argv[0]}: {scheme}://{host}:{port}, ledger in {options.ledger}", flush=True)
         server.serve_forever()

@@ -19,6 +19,7 @@ import random
 import secrets
 import signal
 import sqlite3
+import ssl
 import sys
 import time
 
@@ -210,22 +211,29 @@ class Session:
         raise pika.exceptions.ConsumerCancelled("the reply queue is gone")
 
 
-def broker(url, password_file):
+def broker(url, options):
     parameters = pika.URLParameters(url)
-    if password_file:
-        with open(password_file, encoding="utf-8") as file:
+    parameters.heartbeat, parameters.blocked_connection_timeout = 10, 30
+    if options.password_file:
+        with open(options.password_file, encoding="utf-8") as file:
             user = parameters.credentials.username
             parameters.credentials = pika.PlainCredentials(user, file.readline().strip())
+    if parameters.ssl_options:  # amqps://
+        context = ssl.create_default_context(cafile=options.ca_file)  # verifies chain and host
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if options.cert_file:
+            context.load_cert_chain(options.cert_file, options.key_file)
+        parameters.ssl_options = pika.SSLOptions(context)
     return parameters
 
 
-def run(shop, parameters, until_done):
-    parameters.heartbeat, parameters.blocked_connection_timeout = 10, 30
+def run(shop, brokers, until_done):
+    user = brokers[0].credentials.username
     while True:
         try:
-            with pika.BlockingConnection(parameters) as connection:
+            with pika.BlockingConnection(random.sample(brokers, len(brokers))) as connection:
                 print("connected", flush=True)
-                return Session(shop, connection, parameters.credentials.username).run(until_done)
+                return Session(shop, connection, user).run(until_done)
         except (pika.exceptions.AMQPError, OSError) as problem:
             print(f"no broker: {problem!r}", flush=True)
             time.sleep(RECONNECT_S)
@@ -248,8 +256,11 @@ def show(shop):
 def main():
     parser = argparse.ArgumentParser(prog="shop.py", description=__doc__.splitlines()[0])
     parser.add_argument("--db", default="shop.db", help="SQLite file (%(default)s)")
-    parser.add_argument("--url", default="amqp://guest:guest@127.0.0.1/%2F", help="of the broker")
+    parser.add_argument("--url", action="append", help="of the broker; one for each of its nodes")
     parser.add_argument("--password-file", help="has the password, so that no command line does")
+    parser.add_argument("--ca-file", help="for amqps://: authorities (PEM); else the system's")
+    parser.add_argument("--cert-file", help="its certificate (PEM), if the broker wants one")
+    parser.add_argument("--key-file", help="its private key (PEM)")
     verbs = parser.add_subparsers(dest="verb", required=True)
     placer = verbs.add_parser("place", help="place orders")
     placer.add_argument("count", type=int)
@@ -264,7 +275,8 @@ def main():
     if options.verb == "place":
         place(shop, options)
     elif options.verb == "run":
-        run(shop, broker(options.url, options.password_file), options.until_done)
+        urls = options.url or ["amqp://guest:guest@127.0.0.1/%2F"]
+        run(shop, [broker(url, options) for url in urls], options.until_done)
     else:
         show(shop)
 

@@ -406,6 +406,10 @@ class Cluster:
         login = f"{self.rabbit.user}:{self.rabbit.password}"
         return f"amqp{'s' if tls else ''}://{login}@{hosts}/{self.name}"
 
+    def client_options(self):
+        """Returns the options of a program of examples/ that connects to the broker."""
+        return ["--ca-file", str(self.rabbit.tls.ca)] if self.rabbit.tls else []
+
     # --- configuration ---
 
     def _server(self, server):

@@ -239,11 +239,8 @@ class TestCase(cluster.TestCase):
     def setUp(self):
         super().setUp()
         self.c = self.begin()
-        self.client = self.c.client
-        rabbit = self.c.rabbit
-        self.url = (
-            f"amqp://{rabbit.user}:{rabbit.password}@{servers.HOST}:{rabbit.port}/{self.c.name}"
-        )
+        self.client, self.url = self.c.client, self.c.url
+        self.options = self.c.client_options()  # of each program
         self.programs = 0
 
     def begin(self):
@@ -253,7 +250,8 @@ class TestCase(cluster.TestCase):
     def start(self, words):
         """Runs a program of the examples until it, or the test, ends."""
         self.programs += 1
-        program = Program(words, self.url, self.directory / f"program-{self.programs}.log")
+        log = self.directory / f"program-{self.programs}.log"
+        program = Program([*words, *self.options], self.url, log)
         self.addCleanup(program.kill)
         return program
 

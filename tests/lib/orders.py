@@ -4,7 +4,7 @@
     world = orders.World(directory)         # the three services are up, on ports of their own
     c = cluster.Cluster(..., world.directory, world.settings(), orders.ACTOR)
     world.place(40)
-    world.start_shop(c.url)
+    world.start_shop(c)
     world.await_ended()
     world.audit().problems                  # must be []
     world.close()
@@ -140,9 +140,10 @@ class World:
         command = [*PYTHON, EXAMPLE / "shop.py", "--db", self.database, "place", str(count), *more]
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
 
-    def start_shop(self, url):
+    def start_shop(self, c):
         if not self.shop:
-            self.shop = Program(self.directory, "shop", "--db", self.database, "--url", url, "run")
+            self.shop = Program(self.directory, "shop", "--db", self.database, "--url", c.url,
+                                *c.client_options(), "run")
         self.shop.start()
 
     def query(self, sql):

@@ -84,7 +84,7 @@ class Outage(cluster.TestCase):
         down = DownService(payment.port)
         began = time.monotonic()
         placed = world.place(ORDERS)
-        world.start_shop(c.url)
+        world.start_shop(c)
         servers.wait_for(lambda: self.over(c, began), "the outage", OUTAGE_S + TIMEOUT_S)
         down.close()
         lasted = time.monotonic() - began

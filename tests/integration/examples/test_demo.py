@@ -58,7 +58,7 @@ class Chapters(cluster.TestCase):
     def one_completed(self, *changes):
         chapters = self.begin(changes)
         self.world.place(1)
-        self.world.start_shop(chapters.drover.url)
+        self.world.start_shop(chapters.drover)
         self.world.await_ended(TIMEOUT_S)
         self.assertEqual({"completed": 1}, self.world.states())
         return chapters

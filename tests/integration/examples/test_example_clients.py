@@ -7,6 +7,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
 
+import authority
 import examples
 import servers
 import tap
@@ -90,6 +91,42 @@ class Clients(examples.TestCase):
         servers.wait_for(lambda: "CREATED" in program.text(), "the Receipt")
         self.cut_off(others)
         self.ended(program, 7, "RabbitMQ")
+
+
+@examples.with_languages
+class OverTls(examples.TestCase):
+    """Clients and agents over TLS, with certificates of their own."""
+
+    own_servers = True
+
+    @classmethod
+    def setUpClass(cls):
+        cls.rabbit, cls.redis = servers.Rabbit(tls=True), servers.Redis()
+        for server in (cls.rabbit, cls.redis):
+            cls.addClassCleanup(server.close)
+            server.begin()
+        for server in (cls.rabbit, cls.redis):
+            server.await_start()
+
+    @examples.each_language
+    def each_with_certificates(self, language):
+        own = self.rabbit.tls.authority.issue_client(language)
+        self.options += ["--cert-file", str(own.cert), "--key-file", str(own.key)]
+        self.start_agent(language)
+        before = self.c.rabbit.rabbitmqctl("list_connections", "peer_cert_subject")
+        self.assertIn(f"CN={language}", before)
+        code, output = self.submit(language, "job", "hello", language).end()
+        self.assertEqual(0, code, output)
+        self.assertIn(f"OUTCOME_SUCCEEDED hello, {language}", output)
+
+    @examples.each_language
+    def each_distrusts(self, language):
+        """An authority that has not signed the broker's certificate ends the client."""
+        others = authority.Authority(self.directory / "others")
+        self.options = ["--ca-file", str(others.ca)]
+        code, output = self.submit(language, "job", "hello", language).end()
+        self.assertEqual(7, code, output)
+        self.assertRegex(output, "RabbitMQ: .*(certificate|CERTIFICATE)")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
 
 import cluster
 import examples
+import servers
 import tap
 import wire
 
@@ -73,10 +74,12 @@ class Interop(examples.TestCase):
     def test_shell(self):
         """The client of the README, word for word: it prints a Receipt and the terminal event."""
         self.start_agent("python")
+        rabbit = self.c.rabbit
+        url = f"amqp://{rabbit.user}:{rabbit.password}@{servers.HOST}:{rabbit.port}/{self.c.name}"
         script = re.search(r"```sh\n(amqp-declare-queue.*?)```", README.read_text(), re.S).group(1)
         done = subprocess.run(
             ["sh", "-ec", script],
-            env={**os.environ, "AMQP_URL": self.url},
+            env={**os.environ, "AMQP_URL": url},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=120, check=True,
         )
         receipt, event = [json.loads(line) for line in done.stdout.splitlines() if line[:1] == "{"]

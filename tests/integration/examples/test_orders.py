@@ -280,7 +280,7 @@ class Shop(ShopCase):
         trouble = ["--unavailable", "0.15", "--mute", "0.2", "--slow", "0.1", "--delay", "0.5"]
         world, c = self.start(schedulers=2, payment=trouble)
         self.place(world)
-        world.start_shop(c.url)
+        world.start_shop(c)
         self.check(world, c)
         payment = world.services["payment"].read()
         for kind in ("unavailable", "slow", "mute"):
@@ -291,13 +291,13 @@ class Shop(ShopCase):
         world, c = self.start()
         c.schedulers[0].stop()
         self.place(world)
-        world.start_shop(c.url)
+        world.start_shop(c)
         servers.wait_for(lambda: c.client.queue("drover.submit")[0] >= ORDERS, "all to be sent")
         world.shop.kill()
         self.assertEqual({None: ORDERS}, world.receipts())
         c.schedulers[0].start()
         servers.wait_for(lambda: len(c.store.jobs()) == ORDERS, "the jobs to be recorded")
-        world.start_shop(c.url)
+        world.start_shop(c)
         self.check(world, c)
         self.assertEqual({"ALREADY": ORDERS}, world.receipts())
 
@@ -306,7 +306,7 @@ class Shop(ShopCase):
         world, c = self.start()
         c.agents[0].stop()
         self.place(world)
-        world.start_shop(c.url)
+        world.start_shop(c)
         self.await_receipts(world, "CREATED")
         return world, c
 
@@ -316,7 +316,7 @@ class Shop(ShopCase):
         c.agents[0].start()
         servers.wait_for(lambda: c.store.total("settled") == ORDERS, "the jobs to end", TIMEOUT_S)
         self.assertEqual({"received": ORDERS}, world.states())
-        world.start_shop(c.url)
+        world.start_shop(c)
         self.check(world, c)
 
     def test_killed_with_events_unread(self):
@@ -331,13 +331,13 @@ class Shop(ShopCase):
         )
         world.shop.kill()
         self.assertEqual({"received": ORDERS}, world.states())
-        world.start_shop(c.url)
+        world.start_shop(c)
         self.check(world, c)
 
     def test_ended_after_the_shop_came_back(self):
         world, c = self.recorded()
         world.shop.kill()
-        world.start_shop(c.url)
+        world.start_shop(c)
         self.await_receipts(world, "ALREADY")
         self.assertEqual({"received": ORDERS}, world.states())
         c.agents[0].start()
@@ -348,10 +348,10 @@ class Shop(ShopCase):
         for _ in range(6):
             self.place(world, 5)
             before = world.receipts()[None]
-            world.start_shop(c.url)
+            world.start_shop(c)
             servers.wait_for(lambda n=before: world.receipts().get(None, 0) < n, "a receipt")
             world.shop.kill()
-        world.start_shop(c.url)
+        world.start_shop(c)
         self.check(world, c)
 
     def test_refused_without_the_workflow(self):
@@ -361,13 +361,13 @@ class Shop(ShopCase):
         workflows = settings.pop("scheduler")
         c = self.cluster(settings=settings, actor=orders.ACTOR)
         self.place(world, 3)
-        world.start_shop(c.url)
+        world.start_shop(c)
         servers.wait_for(lambda: world.states() == {"refused": 3}, "the orders to be refused")
         self.assertIn("REJECTED workflow", world.shop.text())
         world.shop.end()
         c.add_scheduler(workflows)
         c.await_ready()
-        world.start_shop(c.url)
+        world.start_shop(c)
         servers.wait_for(lambda: "refused" not in world.states(), "the orders to be taken")
         self.check(world, c)
 
@@ -380,14 +380,14 @@ class Broker(ShopCase):
     def test_killed_between_commit_and_publish(self):
         world, c = self.start()
         self.rabbit.stop()
-        world.start_shop(c.url)
+        world.start_shop(c)
         servers.wait_for(lambda: "no broker" in world.shop.text(), "the shop to miss its broker")
         self.place(world)
         world.shop.kill()
         self.rabbit.start()
         self.assertEqual({None: ORDERS}, world.receipts())
         self.assertEqual([], c.store.jobs())
-        world.start_shop(c.url)
+        world.start_shop(c)
         self.check(world, c)
 
     def test_broker_restarted(self):
@@ -395,7 +395,7 @@ class Broker(ShopCase):
         for hard in (False, True):
             self.place(world)
             if not hard:
-                world.start_shop(c.url)
+                world.start_shop(c)
             some = world.states().get("completed", 0) + 2
             servers.wait_for(lambda n=some: world.states().get("completed", 0) >= n, "some")
             self.rabbit.restart(hard)
