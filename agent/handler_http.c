@@ -204,8 +204,20 @@ static void set_done(struct http_run *run)
     };
 }
 
-/* Return: what a person must do where certificates are refused; "" where libcurl's text says it.
- * In TLS 1.3 the service refuses the agent's certificate only once the request was sent. */
+/* Whether a new connection by TLS ended without an answer. In TLS 1.3 the service refuses the
+ * agent's certificate only after the handshake of the agent. If it then resets the connection
+ * before the request was written, its reason cannot be read. */
+static bool may_distrust(const struct http_run *run, CURLcode code)
+{
+    long connections = 0;
+
+    curl_easy_getinfo(run->easy, CURLINFO_NUM_CONNECTS, &connections);
+    return !http_is_clear(run->action->target) && connections > 0 && run->received == 0 &&
+           run->status == 0 &&
+           (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING);
+}
+
+/* Return: what a person must do where certificates are refused; "" where libcurl's text says it. */
 static const char *advice(const struct http_run *run, CURLcode code, const char *why)
 {
     long verdict = X509_V_OK;
@@ -240,14 +252,17 @@ static bool needs_person(const struct http_run *run, CURLcode code, const char *
 static void set_unanswered(struct http_run *run, CURLcode code, const char *why)
 {
     const char *what = *why ? why : curl_easy_strerror(code), *more = advice(run, code, what);
+    bool wrong = needs_person(run, code, more);
     bool timeout = code == CURLE_OPERATION_TIMEDOUT;
 
+    if (!*more && may_distrust(run, code))
+        more = ": does the service accept the certificate of cert_file, or its absence?";
     set_failed(run, DROVER__V1__VERDICT__VERDICT_TRANSIENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
                timeout         ? "TIMEOUT"
                : run->sent > 0 ? "NETWORK"
                                : "CONNECT",
                "%s: %s%s", run->action->target, what, more);
-    if (needs_person(run, code, more))
+    if (wrong)
         log_often(LOG_WARN, "service_refused", LOG_S("actor", run->head.run->request->actor),
                   LOG_S("target", run->action->target), LOG_S("why", run->message));
 }

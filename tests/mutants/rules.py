@@ -4761,7 +4761,7 @@ RULES = {
             "agent/handler_http.c",
             "        flags = CURL_CSELECT_ERR | CURL_CSELECT_IN | CURL_CSELECT_OUT;\n",
             "        flags = CURL_CSELECT_ERR;\n",
-            "tests/integration/agents/test_http.py Http.test_tls",
+            "tests/unit/test_http test_answer_before_a_reset",
         ),
         "a number of another machine passes the check of the settings": (
             "common/io/config/config.c",

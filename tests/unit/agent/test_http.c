@@ -1016,6 +1016,21 @@ static void test_truncated_answers(void **state)
 }
 
 /* Interim answers are not the answer, and trailers do not change it. */
+/* What has come is read before the error that came behind it. */
+static void test_answer_before_a_reset(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    w->answer =
+        (struct answer){.text = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone", .then = RESET};
+    run_one(w, &t);
+    if (!t.ok)
+        fail_msg("%s %s", t.class, t.message);
+    assert_int_equal(t.result.len, 4);
+    trial_deinit(&t);
+}
+
 static void test_interim_answers_and_trailers(void **state)
 {
     struct world *w = *state;
@@ -2143,6 +2158,7 @@ int main(void)
         TEST(test_no_time),
         TEST(test_longest_lease),
         TEST(test_truncated_answers),
+        TEST(test_answer_before_a_reset),
         TEST(test_interim_answers_and_trailers),
         TEST(test_blanks_before_the_status),
         TEST(test_headers_without_end),
