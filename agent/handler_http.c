@@ -207,14 +207,15 @@ static void set_done(struct http_run *run)
 /* Whether a new connection by TLS ended without an answer. In TLS 1.3 the service refuses the
  * agent's certificate only after the handshake of the agent. If it then resets the connection
  * before the request was written, its reason cannot be read. */
-static bool may_distrust(const struct http_run *run, CURLcode code)
+static bool may_distrust(const struct http_run *run, CURLcode code, const char *why)
 {
     long connections = 0;
+    bool ended = code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING;
 
     curl_easy_getinfo(run->easy, CURLINFO_NUM_CONNECTS, &connections);
-    return !http_is_clear(run->action->target) && connections > 0 && run->received == 0 &&
-           run->status == 0 &&
-           (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING);
+    /* libcurl finds no peer if the reset comes before it asks whom it is connected to */
+    return !http_is_clear(run->action->target) && run->received == 0 && run->status == 0 &&
+           ((ended && connections > 0) || strstr(why, "getpeername() failed"));
 }
 
 /* Return: what a person must do where certificates are refused; "" where libcurl's text says it. */
@@ -255,7 +256,7 @@ static void set_unanswered(struct http_run *run, CURLcode code, const char *why)
     bool wrong = needs_person(run, code, more);
     bool timeout = code == CURLE_OPERATION_TIMEDOUT;
 
-    if (!*more && may_distrust(run, code))
+    if (!*more && may_distrust(run, code, what))
         more = ": does the service accept the certificate of cert_file, or its absence?";
     set_failed(run, DROVER__V1__VERDICT__VERDICT_TRANSIENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
                timeout         ? "TIMEOUT"
