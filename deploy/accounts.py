@@ -3,7 +3,7 @@
 """Passwords for the users of Drover, and the files that RabbitMQ and Redis read them from
 
     deploy/accounts.py [--dir DIR] [--actor NAME]... [--agent NAME=ACTOR[,ACTOR...]]...
-                       [--client NAME]... [--no-shared-agent]
+                       [--client NAME]... [--no-shared-agent] [--cluster]
 
 The users and their rights are in rabbitmq/definitions.json and redis/users.acl beside this file,
 without passwords, so nobody can log in with them. This program makes, in DIR (deploy/secrets):
@@ -22,6 +22,14 @@ they were unused for 30 days.
 --agent makes the user drover-agent-NAME for an agent of several actors. The user drover-agent may
 serve all actors: it is for installations whose agents trust one another, and for the time of an
 upgrade. --no-shared-agent leaves it out.
+
+--cluster adds what several nodes of RabbitMQ, and Redis with Sentinels, need (compose.ha.yaml):
+
+    rabbitmq-cookie              the secret that the nodes share
+    redis-users.acl              has the users of redis/users.ha.acl as well
+    redis-replication            the user as whom a Redis follows the primary; for include
+    sentinel-users.acl           the users of redis/sentinel.acl; for aclfile
+    sentinel-login               the users as whom a Sentinel logs in; for its configuration
 
 Run it again after a change; it keeps the passwords. To change one, remove its file first. Only the
 owner of DIR can enter it. The files in it are readable to all, because containers run as other
@@ -164,9 +172,27 @@ def with_password(line, directory):
     return f"{line} #{hashlib.sha256(password(directory / f'redis-{name}')).hexdigest()}"
 
 
-def users(directory):
-    lines = (HERE / "redis" / "users.acl").read_text().splitlines()
-    return "".join(with_password(line, directory) + "\n" for line in lines)
+def users(directory, *files):
+    rights = {}  # user -> what all files say of it
+    for line in "".join((HERE / "redis" / file).read_text() for file in files).splitlines():
+        user, more = line.removeprefix("user ").split(" ", 1)
+        rights[user] = f"{rights[user]} {more}" if user in rights else f"user {user} {more}"
+    return "".join(with_password(line, directory) + "\n" for line in rights.values())
+
+
+def write_cluster(directory):
+    def word(name):
+        return password(directory / f"redis-{name}").decode()
+
+    password(directory / "rabbitmq-cookie")
+    write(directory / "sentinel-users.acl", users(directory, "sentinel.acl"))
+    write(directory / "redis-replication",
+          f"masteruser drover-replica\nmasterauth {word('drover-replica')}\n")
+    write(directory / "sentinel-login",
+          f"sentinel auth-user drover drover-sentinel\n"
+          f"sentinel auth-pass drover {word('drover-sentinel')}\n"
+          f"sentinel sentinel-user drover-sentinel-peer\n"
+          f"sentinel sentinel-pass {word('drover-sentinel-peer')}\n")
 
 
 def actor_name(text):
@@ -217,6 +243,8 @@ def main():
     )
     parser.add_argument("--no-shared-agent", dest="shared_agent", action="store_false",
                         help="without the user drover-agent, which may answer for any actor")
+    parser.add_argument("--cluster", action="store_true",
+                        help="also what several nodes, and Redis with Sentinels, need")
     arguments = parser.parse_args()
     arguments.dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     if arguments.dir.stat().st_mode & 0o077:
@@ -225,7 +253,10 @@ def main():
     actors = sorted({actor for served in agents.values() for actor in served})
     write(arguments.dir / "rabbitmq-definitions.json", definitions(
         arguments.dir, actors, agents, sorted(set(arguments.client)), arguments.shared_agent))
-    write(arguments.dir / "redis-users.acl", users(arguments.dir))
+    more = ["users.ha.acl"] if arguments.cluster else []
+    write(arguments.dir / "redis-users.acl", users(arguments.dir, "users.acl", *more))
+    if arguments.cluster:
+        write_cluster(arguments.dir)
 
 
 if __name__ == "__main__":

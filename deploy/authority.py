@@ -3,7 +3,7 @@
 """Makes a small certificate authority, and certificates of servers and clients
 
     authority.py FOLDER --server rabbitmq=rabbitmq,localhost --server redis=redis,10.1.2.3
-                        [--client drover-scheduler ...] [--days N] [--renew]
+                        [--client drover-scheduler ...] [--days N] [--renew] [--readable]
 
 For an installation that has no authority of its own. FOLDER gets:
 
@@ -14,7 +14,8 @@ For an installation that has no authority of its own. FOLDER gets:
 
 What is there already stays, except with --renew: then new keys and certificates of the same
 authority replace the named ones. Daemons take them after SIGHUP, for connections that begin then.
-Keys can be read by their owner only. It calls `openssl`.
+Keys can be read by their owner only; with --readable by all, for containers, whose users are
+others: then only the owner may enter FOLDER. It calls `openssl`.
 """
 
 import argparse
@@ -75,7 +76,7 @@ def replace(path, text, mode):
     new.replace(path)
 
 
-def issue(folder, name, days, usage, hosts=()):
+def issue(folder, name, days, mode, usage, hosts=()):
     cert, key = folder / f"{name}.pem", folder / f"{name}.key"
     extensions = ["basicConstraints=critical,CA:FALSE", f"extendedKeyUsage={usage}",
                   "subjectKeyIdentifier=hash", "authorityKeyIdentifier=keyid"]
@@ -89,7 +90,7 @@ def issue(folder, name, days, usage, hosts=()):
         openssl("req", "-new", "-key", new, "-subj", f"/CN={name}", "-out", request)
         openssl("x509", "-req", "-in", request, "-CA", folder / "ca.pem", "-CAkey",
                 folder / "ca.key", "-days", days, "-extfile", settings, "-out", signed)
-        replace(key, new.read_text(), key.stat().st_mode & 0o777 if key.exists() else 0o600)
+        replace(key, new.read_text(), key.stat().st_mode & 0o777 if key.exists() else mode)
         replace(cert, signed.read_text(), 0o644)
     print(f"{cert}: {', '.join(hosts) if hosts else 'client ' + name}, {days} days")
 
@@ -116,6 +117,7 @@ def parse():
     parser.add_argument("--client", action="append", default=[], type=client, metavar="NAME")
     parser.add_argument("--days", type=int, default=397, help="how long they are valid (397)")
     parser.add_argument("--renew", action="store_true", help="replace those that are named")
+    parser.add_argument("--readable", action="store_true", help="let all read the keys")
     options = parser.parse_args()
     if not options.server and not options.client:
         parser.error("name at least one --server or --client")
@@ -127,13 +129,16 @@ def parse():
 
 def main():
     options = parse()
-    options.folder.mkdir(parents=True, exist_ok=True)
+    options.folder.mkdir(mode=0o700 if options.readable else 0o777, parents=True, exist_ok=True)
+    if options.readable and options.folder.stat().st_mode & 0o077:
+        sys.exit(f"others can enter {options.folder}: chmod 700 it, or leave --readable out")
     make_authority(options.folder)
     wanted = [(name, hosts, "serverAuth") for name, hosts in options.server]
     wanted += [(name, hosts, "clientAuth") for name, hosts in options.client]
     for name, hosts, usage in wanted:
         if options.renew or not (options.folder / f"{name}.pem").exists():
-            issue(options.folder, name, options.days, usage, hosts)
+            mode = 0o444 if options.readable else 0o600
+            issue(options.folder, name, options.days, mode, usage, hosts)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
         p.import_base(tar)
         p.build("localhost/x:dev", "deploy/Containerfile", target="agent")
         p("run", "-d", ...)                 # arguments of podman; returns its output
-        p.compose("up", "-d", AGENTS="4")
+        p.compose("drover", "up", "-d", AGENTS="4")
 
 Networks, firewall rules, IP forwarding, mounts, shared memory and processes are in namespaces that
 one process holds; images and volumes are in a temporary folder. When that process ends, for
@@ -31,8 +31,7 @@ import servers
 import tap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COMPOSE = ROOT / "deploy" / "compose.yaml"
-PROJECT = "drover"
+PROJECTS = {"drover": "compose.yaml", "drover-ha": "compose.ha.yaml"}  # its files in deploy/
 BASE = "docker.io/library/debian"
 TOOLS = ("podman", "podman-compose", "runc", "conmon", "iptables", "debootstrap", "catatonit", "ip",
          "unshare", "nsenter", "setpriv")
@@ -198,9 +197,9 @@ class Podman:
     def __call__(self, *words, **how):
         return self.within("podman", *words, **how).stdout
 
-    def compose(self, *words, **variables):
+    def compose(self, project, *words, **variables):
         """Its exit code says little: the caller must check the result."""
-        command = ["podman-compose", "-p", PROJECT, "-f", COMPOSE]
+        command = ["podman-compose", "-p", project, "-f", ROOT / "deploy" / PROJECTS[project]]
         return self.within(*command, *words, **variables).stdout
 
     # --- images ---

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything in deploy/ together: images, the compose file with one user per role, the orders
-example across containers, more agents under load, every process replaced under load, and nothing
-left behind."""
+example across containers, more agents under load, every process replaced under load; then the one
+with three nodes of each server, of which one of each is killed under load; and nothing left behind.
+"""
 
 import concurrent.futures
 import contextlib
@@ -27,6 +28,12 @@ STORES = ("rabbitmq", "redis")
 SERVICES = ("inventory", "payment", "shipping")
 ACTORS = ("demo", "inventory", "payments", "shipping")
 RUNNING = (*ROLES, *STORES, *SERVICES, "shop")
+NODES = (1, 2, 3)  # of RabbitMQ, Redis and Sentinel, in compose.ha.yaml
+CERTIFICATES = {  # as deploy/README.md makes them
+    "rabbitmq": "rabbitmq1,rabbitmq2,rabbitmq3,localhost",
+    "redis": "redis1,redis2,redis3,sentinel1,sentinel2,sentinel3,localhost",
+    "services": "inventory,payment,shipping",
+}
 STOP_S = 40  # more than the longest drain_timeout
 
 IMAGES = {  # name -> (Containerfile, target)
@@ -86,12 +93,23 @@ class Deploy(unittest.TestCase):
         cls.podman.__enter__()
         cls.addClassCleanup(lambda: cls.podman.alive() and cls.keep_logs())
         cls.podman.import_base(base)
-        cls.podman.make_network(f"{podman.PROJECT}_default")
         cls.secrets = cls.podman.directory / "secrets"
+        ports = ("AMQP_PORT", "AMQPS_PORT", "MANAGEMENT_PORT")
+        cls.ports = dict(zip(ports, map(str, servers.free_ports(len(ports)))))
+        cls.make_accounts()
+        cls.begin_project("drover", "drover_rabbitmq_1")
+
+    @classmethod
+    def make_accounts(cls, *more):
         subprocess.run(
             [sys.executable, "-B", podman.ROOT / "deploy" / "accounts.py", "--dir", cls.secrets,
-             f"--agent=orders={','.join(ACTORS)}"], check=True)
-        cls.ports = dict(zip(("AMQP_PORT", "MANAGEMENT_PORT"), map(str, servers.free_ports(2))))
+             f"--agent=orders={','.join(ACTORS)}", *more], check=True)
+
+    @classmethod
+    def begin_project(cls, project, broker, scheme="http", audit=()):
+        """broker: the container that is asked about queues. audit: more options of audit.py."""
+        cls.project, cls.broker, cls.scheme, cls.audit = project, broker, scheme, audit
+        cls.podman.make_network(f"{project}_default")
         cls.placed = 0
 
     @classmethod
@@ -107,8 +125,8 @@ class Deploy(unittest.TestCase):
     # --- helpers ---
 
     def compose(self, *words, agents=4):
-        return self.podman.compose(*words, SECRETS=str(self.secrets), AGENTS=str(agents),
-                                   timeout=600, **self.ports)
+        return self.podman.compose(self.project, *words, SECRETS=str(self.secrets),
+                                   AGENTS=str(agents), timeout=600, **self.ports)
 
     def drover(self, *words):
         """The output lines of the command, run as the client in a container of its own besides
@@ -160,9 +178,10 @@ class Deploy(unittest.TestCase):
 
     def assert_balanced(self):
         (name,) = self.podman.names("shop")
-        services = [f"--{service}=http://{service}:{8001 + i}"
+        services = [f"--{service}={self.scheme}://{service}:{8001 + i}"
                     for i, service in enumerate(SERVICES)]
-        done = self.podman.within("podman", "exec", name, "audit.py", *services, check=False)
+        done = self.podman.within("podman", "exec", name, "audit.py", *self.audit, *services,
+                                  check=False)
         for line in done.stdout.splitlines():
             tap.narrate(line)
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
@@ -171,7 +190,7 @@ class Deploy(unittest.TestCase):
         """Queue -> (messages, consumers); empty while the broker is away."""
         asked = ("rabbitmqctl", "-q", "-p", "drover", "list_queues", "name", "messages",
                  "consumers", "--no-table-headers")
-        done = self.podman.within("podman", "exec", "drover_rabbitmq_1", *asked, check=False)
+        done = self.podman.within("podman", "exec", self.broker, *asked, check=False)
         rows = [line.split() for line in done.stdout.splitlines()] if done.returncode == 0 else []
         return {name: (int(messages), int(consumers)) for name, messages, consumers in rows}
 
@@ -312,12 +331,101 @@ class Deploy(unittest.TestCase):
         self.assertNotEqual(0, check.returncode)
         self.podman("healthcheck", "run", name)
 
-    def test_9_nothing_left_behind(self):
+    def down(self):
         self.keep_logs()
         took = timed(self.compose, "down", "-v", "-t", str(STOP_S))
         tap.narrate(f"down in {took:.0f} s")
         self.assertEqual("", self.podman("ps", "-aq"))
         self.assertEqual("", self.podman("volume", "ls", "-q"))
+
+    def test_9_down(self):
+        self.down()
+
+    # --- three nodes of each server ---
+
+    def sentinel(self, number):
+        """Returns what a Sentinel knows of the group, by name; {} if it does not answer."""
+        word = (self.secrets / "redis-drover-daemon").read_text().strip()
+        done = self.podman.within(
+            "podman", "exec", "-e", f"REDISCLI_AUTH={word}", f"drover-ha_sentinel{number}_1",
+            "redis-cli", "--tls", "--cacert", "/run/secrets/ca", "--user", "drover-daemon",
+            "-p", "26379", "sentinel", "master", "drover", check=False)
+        lines = done.stdout.splitlines()
+        return dict(zip(lines[::2], lines[1::2]))
+
+    def primary(self):
+        """Returns the server that all Sentinels name; None if they differ."""
+        named = {self.sentinel(number).get("ip") for number in NODES}
+        return named.pop() if len(named) == 1 else None
+
+    def is_whole(self):
+        """Whether all that can fail over is there to do so."""
+        seen = [self.sentinel(number) for number in NODES]
+        return self.members() == {3} and all(
+            s.get("num-slaves") == "2" and s.get("num-other-sentinels") == "2"
+            and s.get("flags") == "master" for s in seen)
+
+    def members(self):
+        """Returns the numbers of nodes that queues have members on."""
+        asked = ("rabbitmqctl", "-q", "-p", "drover", "list_queues", "type", "members",
+                 "--no-table-headers")
+        done = self.podman.within("podman", "exec", self.broker, *asked, check=False)
+        return {line.count("rabbit@") for line in done.stdout.splitlines()
+                if line.startswith("quorum")}
+
+    def await_more_orders(self):
+        """Waits until orders are completed that were not before this call."""
+        before = self.orders().get("completed", 0)
+        servers.wait_for(lambda: self.orders().get("completed", 0) > before + 5, "orders")
+
+    def lose(self, name, while_gone):
+        """Kills a container under load, lets while_gone() wait for what follows, and starts it
+        again."""
+        began = time.monotonic()
+        self.podman("kill", name)
+        while_gone()
+        self.await_more_orders()
+        took = time.monotonic() - began
+        tap.narrate(f"{name}: more orders were completed {took:.0f} s after its death")
+        self.podman("start", name)
+
+    def test_a_high_availability(self):
+        self.make_accounts("--cluster")
+        subprocess.run(
+            [sys.executable, "-B", podman.ROOT / "deploy" / "authority.py", self.secrets,
+             "--readable", *(f"--server={name}={hosts}" for name, hosts in CERTIFICATES.items())],
+            check=True, stdout=subprocess.DEVNULL)
+        self.begin_project("drover-ha", "drover-ha_rabbitmq2_1", "https",
+                           ("--ca-file", "/run/secrets/ca"))
+        took = timed(self.compose, "up", "-d", "--no-build", agents=2)
+        self.await_consumers(**{"submit": 2, "replies": 2, "task.payments": 2})
+        servers.wait_for(self.is_whole, "all nodes to be part of it", 300)
+        tap.narrate(f"composed up in {took:.0f} s")
+        self.place(20)
+        self.await_completed()
+        with self.load():
+            self.lose("drover-ha_rabbitmq1_1", lambda: None)
+            old = servers.wait_for(self.primary, "a primary")
+            self.lose(f"drover-ha_{old}_1", lambda: servers.wait_for(
+                lambda: self.primary() not in (None, old), "another primary"))
+            servers.wait_for(self.is_whole, "all nodes to be back", 300)
+        said = self.drover("list", "--workflow", "order", "--limit", "100000", "-o", "id")
+        self.assertEqual(self.placed, len({line for line in said if line.startswith("order-")}))
+        for name in ("drover-ha_rabbitmq1_1", "drover-ha_redis1_1", "drover-ha_sentinel1_1"):
+            self.podman("healthcheck", "run", name)
+            self.assert_no_password_in(self.podman(
+                "exec", name, "sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"))
+        self.assertEqual((0, 0), self.queues()["drover.dead"])
+        for role in ROLES:
+            for name in self.podman.names(role):
+                for event in ("bus_refused", "dead_letter"):
+                    self.assertEqual([], self.logged(name, event), name)
+                # A new primary takes no writes until it has a replica.
+                refusals = {r["drover.why"] for r in self.logged(name, "store_refused")}
+                self.assertEqual([], [why for why in refusals if "NOREPLICAS" not in why], name)
+        self.down()
+
+    def test_b_nothing_left_behind(self):
         self.podman.close()
         self.assertEqual(self.before, state_of_the_machine())
 
