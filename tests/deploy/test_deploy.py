@@ -396,7 +396,7 @@ class Deploy(unittest.TestCase):
              "--readable", *(f"--server={name}={hosts}" for name, hosts in CERTIFICATES.items())],
             check=True, stdout=subprocess.DEVNULL)
         self.begin_project("drover-ha", "drover-ha_rabbitmq2_1", "https",
-                           ("--ca-file", "/run/secrets/ca"))
+                           ["--ca-file", "/run/secrets/ca"])
         took = timed(self.compose, "up", "-d", "--no-build", agents=2)
         self.await_consumers(**{"submit": 2, "replies": 2, "task.payments": 2})
         servers.wait_for(self.is_whole, "all nodes to be part of it", 300)
@@ -426,6 +426,8 @@ class Deploy(unittest.TestCase):
         self.down()
 
     def test_b_nothing_left_behind(self):
+        if self.podman("ps", "-aq"):
+            self.keep_logs()
         self.podman.close()
         self.assertEqual(self.before, state_of_the_machine())
 
