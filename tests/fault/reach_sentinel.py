@@ -212,7 +212,7 @@ class World:
     def use_it(self, server):
         """Whether all daemons are connected to this server."""
         def last(daemon):
-            ports = [r["attributes"]["drover.port"] for r in daemon.records("store_primary")]
+            ports = [r["port"] for r in daemon.records("store_primary")]
             return ports[-1] if ports else None
 
         return all(d.up() and last(d) == server.port for d in self.users())
