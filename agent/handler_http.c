@@ -357,7 +357,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
     struct watch *watch = poll->data;
     int flags = 0, running;
 
-    if (status < 0) /* what came before the error can be read, such as why TLS was ended */
+    if (status < 0) /* libcurl reads what the peer sent before it, such as a TLS alert */
         flags = CURL_CSELECT_ERR | CURL_CSELECT_IN | CURL_CSELECT_OUT;
     if (events & UV_READABLE)
         flags |= CURL_CSELECT_IN;
@@ -598,7 +598,7 @@ static void set_certificate(struct http_run *run)
         return;
     curl_easy_setopt(run->easy, CURLOPT_SSLCERT, security->cert_file);
     curl_easy_setopt(run->easy, CURLOPT_SSLKEY, security->key_file);
-    curl_easy_setopt(run->easy, CURLOPT_KEYPASSWD, ""); /* nobody is there to be asked for one */
+    curl_easy_setopt(run->easy, CURLOPT_KEYPASSWD, ""); /* or libcurl asks the terminal for it */
 }
 
 static void launch(struct http_run *run)

@@ -17,7 +17,7 @@
 
 #define NAME_MAX_LEN 255 /* characters of a host name (RFC 1035) */
 
-/* Splits one item, which it changes. Return: NULL, or what is wrong. */
+/* Reads one host of a list; writes NUL bytes into @item. Return: NULL, or the fault of the item. */
 static const char *parse_item(char *item, int port, struct host *out)
 {
     char *colon = strrchr(item, ':');
@@ -49,7 +49,7 @@ static const char *parse_item(char *item, int port, struct host *out)
     return NULL;
 }
 
-/* Return: NULL, or what is wrong. */
+/* Return: NULL, or the fault of the list. */
 static const char *parse(struct hosts *out, int port)
 {
     char *rest = out->text;

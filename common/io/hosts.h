@@ -36,11 +36,11 @@ enum {
  * @out:  the caller releases it with hosts_deinit(); empty unless 0 is returned
  * @port: of the hosts that name none
  *
- * Return: 0, -ENOMEM, or HOSTS_E_INVALID: hosts_fault() says what is wrong.
+ * Return: 0, -ENOMEM, or HOSTS_E_INVALID: hosts_fault() describes the fault.
  */
 int hosts_parse(struct hosts *out, const char *text, int port);
 
-/* Return: NULL; or what is wrong with a list, for a person. */
+/* Return: NULL; or the fault of a list, for a person. */
 const char *hosts_fault(const char *text);
 
 /* Says where a list leads, for a person: each host with its port. @port: of the hosts that name

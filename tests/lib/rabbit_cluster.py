@@ -120,7 +120,7 @@ class Node(servers.Rabbit):
         self._evaluate(expression)
 
 
-class RabbitCluster:
+class RabbitCluster(servers.Scope):
     """Has the interface of servers.Rabbit as far as tests of several nodes need it."""
 
     name = "rabbitmq"
@@ -137,17 +137,6 @@ class RabbitCluster:
         self.traced = set()
         self.nodes = []
         self.nodes += [Node(self, number, self.directory) for number in range(1, nodes + 1)]
-
-    def __enter__(self):
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_exception):
-        self.close()
 
     # --- begin and end ---
 

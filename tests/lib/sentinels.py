@@ -127,7 +127,7 @@ class Sentinel(servers.Server):
             return None
 
 
-class Group:
+class Group(servers.Scope):
     """A primary, its replicas and the Sentinels. options: of each server, also as a replica.
     down_after_ms: how long a Sentinel waits for a server before it counts as down. conf: more lines
     of the configuration of each Sentinel. tls: clients, replicas and Sentinels use TLS."""
@@ -144,17 +144,6 @@ class Group:
         quorum = n_sentinels // 2 + 1
         self.sentinels = [Sentinel(first, quorum, down_after_ms, conf, self._certificates)
                           for _ in range(n_sentinels)]
-
-    def __enter__(self):
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_exception):
-        self.close()
 
     def begin(self):
         """Starts all, and does not ask the Sentinels, which may want a login."""

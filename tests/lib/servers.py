@@ -213,7 +213,22 @@ def _watch(server):
     _running.append(server)
 
 
-class Server:
+class Scope:
+    """What has start() and close(), started for the time of a block."""
+
+    def __enter__(self):
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_exception):
+        self.close()
+
+
+class Server(Scope):
     """What both kinds of server share: a folder, a port, one main process."""
 
     name = ""  # names the kind, its folder and its log
@@ -236,17 +251,6 @@ class Server:
     def addresses(self):
         """Returns (host, port) of each node that clients may connect to."""
         return [(self.host, self.port)]
-
-    def __enter__(self):
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_exception):
-        self.close()
 
     def start(self):
         """Starts the server and waits until it serves, on the same port and data as before."""

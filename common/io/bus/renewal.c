@@ -13,21 +13,15 @@
  */
 #include "io/bus/renewal.h"
 
+#include "io/hosts.h"
+
 #define PAUSE_MIN_MS 250
 #define PAUSE_MAX_MS 60000
 
-/* A hash (FNV-1a) of exchange and key, which together lead to the same queues. */
+/* A hash of exchange and key, which together lead to the same queues. */
 static uint32_t place_of(const struct outgoing *m)
 {
-    const char *const parts[] = {m->message.exchange, m->message.key};
-    uint32_t hash = UINT32_C(2166136261);
-
-    for (size_t i = 0; i < array_size(parts); i++) {
-        for (const char *c = parts[i]; *c; c++)
-            hash = (hash ^ (uint8_t)*c) * UINT32_C(16777619);
-        hash = (hash ^ '\n') * UINT32_C(16777619);
-    }
-    return hash;
+    return hosts_hash(m->message.exchange) * 31 + hosts_hash(m->message.key);
 }
 
 static bool was_taken(const struct renewal *r, uint32_t place)

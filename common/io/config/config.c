@@ -302,7 +302,8 @@ static int take_rabbitmq_uri(struct config *c, struct problem *problem)
     return 0;
 }
 
-/* With Sentinels the path begins with the name of the primary. Return: NULL, or what is wrong. */
+/* With Sentinels the path begins with the name of the primary. Return: NULL, or the fault of the
+ * path. */
 static const char *take_redis_path(struct config *c, char *path, bool sentinel)
 {
     char *database = path, *name;

@@ -45,7 +45,7 @@ int store_link_open(struct store_link **out, uv_loop_t *loop, const struct store
                     const struct store_check_config *check, const struct store_link_target *target,
                     const struct store_link_callbacks *callbacks, void *ctx);
 
-/* What was found out about the server; its partitions and run are valid once the link is up. */
+/* The result of the store check; its partitions and run are valid once the link is up. */
 const struct store_check *store_link_check(const struct store_link *link);
 
 /* A call of a store function. The link answers it; the store does if there is no link. */

@@ -35,6 +35,17 @@ class Sentinels(losses.TestCase):
         """Has the test read another server."""
         c.store = cluster.Store(server.port, c.store.prefix)
 
+    def cut_off(self, c, group):
+        """Cuts the primary off and goes on with the work until all daemons use another one, which
+        the test reads from then on. Return: the old primary."""
+        old = self.redis
+        with self.reconnecting(c):
+            old.cut()
+            self.submit_until(c, lambda: group.named() is not old)
+            new = group.await_failover(old)
+        self.look_at(c, new)
+        return old
+
     def submit_until(self, c, done):
         """Submits jobs until a condition holds, and awaits their receipts."""
         new = []
@@ -76,12 +87,7 @@ class Fast(Sentinels):
         c = self.begin_with(group, schedulers=2)
         self.submit(c, BURST)
         self.await_receipts(c)
-        old = self.redis
-        with self.reconnecting(c):
-            old.cut()
-            self.submit_until(c, lambda: group.named() is not old)
-            new = group.await_failover(old)
-        self.look_at(c, new)
+        old = self.cut_off(c, group)
         self.await_receipts(c)
         gone = self.gone(c)
         tap.narrate(f"{len(gone)} of {len(self.jobs)} jobs lost")
@@ -144,12 +150,7 @@ class Strict(Sentinels):
         c = self.begin_with(group, strict, schedulers=2)
         self.submit(c, BURST)
         self.await_receipts(c)
-        old = self.redis
-        with self.reconnecting(c):
-            old.cut()
-            self.submit_until(c, lambda: group.named() is not old)
-            new = group.await_failover(old)
-        self.look_at(c, new)
+        self.cut_off(c, group)
         self.expect_nothing_lost(c)
 
 
