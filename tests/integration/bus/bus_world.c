@@ -6,6 +6,7 @@
  */
 #include "bus/bus_world.h"
 
+#include <glob.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -268,11 +269,34 @@ void find_broker(struct world *w)
     w->broker = pid;
 }
 
+/* Whether each thread of a process has stopped. */
+static bool has_stopped(pid_t pid)
+{
+    char pattern[64], state = 'T';
+    glob_t threads;
+
+    snprintf(pattern, sizeof(pattern), "/proc/%d/task/*/stat", (int)pid);
+    assert_int_equal(glob(pattern, 0, NULL, &threads), 0);
+    for (size_t i = 0; i < threads.gl_pathc && state == 'T'; i++) {
+        FILE *f = fopen(threads.gl_pathv[i], "r");
+
+        if (!f)
+            continue; /* it has ended since */
+        assert_int_equal(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
+        fclose(f);
+    }
+    globfree(&threads);
+    return state == 'T';
+}
+
+/* kill() returns before each thread has stopped, and one that still runs may answer. */
 void freeze(struct world *w)
 {
     assert_true(w->broker > 1);
     kill(w->broker, SIGSTOP);
     w->frozen = true;
+    while (!has_stopped(w->broker))
+        usleep(1000);
 }
 
 void thaw(struct world *w)
