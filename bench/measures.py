@@ -5,6 +5,7 @@ A line has a name, a value with its unit, and the least and the most of the repe
 one, it has the ratio to the bare loop, whose runs alternated with the others on the same servers.
 """
 
+import argparse
 import contextlib
 import functools
 import itertools
@@ -279,6 +280,31 @@ def schedulers(options):
             line_of("schedulers-2", second, first, cpu_us=total(second))]
 
 
+def tls(options):
+    """What encryption costs: daemons that connect in clear text and by TLS, on the same load"""
+    encrypted = argparse.Namespace(**{**vars(options), "tls": True})
+    loads = (("", 4000, {}), ("-rate", 2000, {"rate": 600}), ("-1", 300, {"window": 1}))
+    lines = []
+    with drover(options) as clear, drover(encrypted) as secure:
+        for name, jobs, more in loads:
+            before, after = in_turn(options, lambda: load(clear, jobs, **more),
+                                    lambda: load(secure, jobs, **more))
+            lines.append(line_of(f"tls{name}", after, before, p50_ms=middle(after)["p50_ms"],
+                                 clear_p50_ms=middle(before)["p50_ms"],
+                                 cpu_of_clear=ratios(before, after)))
+    return lines
+
+
+def ratios(before, after):
+    """Returns the processor time of a step of each process, by that of the same before."""
+
+    def median(results, name):
+        return statistics.median(r["cpu_us_per_step"][name] for r in results)
+
+    return {name: round(median(after, name) / median(before, name), 2)
+            for name in ("scheduler", "agent", "rabbitmq", "redis")}
+
+
 def idle(options):
     """Nothing to do: time taken, memory, and how long a start takes"""
     lines = []
@@ -372,6 +398,7 @@ MEASURES = {
     "payload": payload,
     "agents": agents,
     "schedulers": schedulers,
+    "tls": tls,
     "idle": idle,
     "store-memory": store_memory,
     "growth": growth,

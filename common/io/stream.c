@@ -44,13 +44,13 @@ struct stream {
     bool looking_up;    /* until libuv has called back */
     bool open;          /* connected */
     bool ended;         /* stream_close() was called */
+    bool lost;          /* on_lost() was called */
     bool clear;         /* the last attempt was refused, because it would be in clear text */
     struct buf waiting; /* to be written after ... */
-    struct buf cipher;  /* what the session has to say */
     struct buf sending; /* ... what libuv is writing */
     struct tls *tls;    /* from the connect on; NULL: in clear text */
     char input[READ_SIZE];
-    char plain[TLS_RECORD_MAX]; /* what is decrypted of it */
+    char plain[READ_SIZE + TLS_RECORD_MAX]; /* what is decrypted of it, and of a record before */
 };
 
 static void connect_next(struct stream *s);
@@ -61,7 +61,6 @@ static void free_stream(struct stream *s)
         uv_freeaddrinfo(s->addresses);
     buf_deinit(&s->waiting);
     buf_deinit(&s->sending);
-    buf_deinit(&s->cipher);
     tls_free(s->tls);
     free(s);
 }
@@ -87,10 +86,17 @@ static void on_handle_closed(uv_handle_t *handle)
         connect_next(s);
 }
 
+static void lose_for(struct stream *s, const char *why, bool refused)
+{
+    if (s->ended || s->lost)
+        return;
+    s->lost = true;
+    s->callbacks->on_lost(s->ctx, why, refused);
+}
+
 static void lose(struct stream *s, const char *why)
 {
-    if (!s->ended)
-        s->callbacks->on_lost(s->ctx, why, false);
+    lose_for(s, why, false);
 }
 
 static void lose_tls(struct stream *s)
@@ -99,9 +105,7 @@ static void lose_tls(struct stream *s)
 
     snprintf(why, sizeof(why), "TLS with %s port %d: %s", s->target.host, s->target.port,
              tls_why(s->tls));
-    uv_read_stop(&s->stream);
-    if (!s->ended)
-        s->callbacks->on_lost(s->ctx, why, tls_is_refused(s->tls));
+    lose_for(s, why, tls_is_refused(s->tls));
 }
 
 /* ---- writing ---- */
@@ -167,11 +171,10 @@ static int write_raw(struct stream *s, struct bytes data)
 /* Return: 0 or -errno. */
 static int flush_tls(struct stream *s)
 {
-    int r = tls_output(s->tls, &s->cipher);
+    struct buf *output = tls_output(s->tls);
+    int r = write_raw(s, buf_bytes(output));
 
-    if (r == 0)
-        r = write_raw(s, buf_bytes(&s->cipher));
-    empty(&s->cipher);
+    empty(output);
     return r;
 }
 
@@ -225,11 +228,13 @@ static void answer_tls(struct stream *s)
 }
 
 /* Goes on with the session after bytes of the server. */
-static void advance_tls(struct stream *s)
+static void advance_tls(struct stream *s, struct bytes cipher)
 {
-    int done = s->open ? 1 : tls_handshake(s->tls);
-    int r = flush_tls(s); /* after a failure an alert, which tells the server why */
+    int done, r;
 
+    tls_input(s->tls, cipher);
+    done = s->open ? 1 : tls_handshake(s->tls);
+    r = flush_tls(s); /* after a failure an alert, which tells the server why */
     if (done < 0) {
         lose_tls(s);
     } else if (r < 0) {
@@ -259,19 +264,16 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct stream *s = container_of(stream, struct stream, stream);
 
-    if (s->ended || n == 0)
+    if (s->ended || s->lost || n == 0)
         return;
     if (n < 0) {
-        uv_read_stop(stream);
         lose_read(s, (int)n);
         return;
     }
     if (!s->tls)
         s->callbacks->on_data(s->ctx, bytes_of(buf->base, (size_t)n));
-    else if (tls_input(s->tls, bytes_of(buf->base, (size_t)n)) < 0)
-        lose(s, "out of memory");
     else
-        advance_tls(s);
+        advance_tls(s, bytes_of(buf->base, (size_t)n));
 }
 
 /* ---- connecting ---- */
@@ -324,8 +326,7 @@ static void lose_unconnected(struct stream *s, int error)
 
     if (s->clear) {
         hosts_clear_refused(why, sizeof(why), s->target.host, s->target.settings);
-        if (!s->ended)
-            s->callbacks->on_lost(s->ctx, why, true);
+        lose_for(s, why, true);
         return;
     }
     if (s->target.path)

@@ -2,11 +2,13 @@
 /*
  * TLS: OpenSSL over memory
  *
- * See io/tls.h.
+ * See io/tls.h. OpenSSL reads and writes by a BIO of ours, which takes from the bytes of the caller
+ * and appends to a buffer that the caller sends: its own BIOs over memory copy all once more.
  */
 #include "io/tls.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -17,7 +19,6 @@
 #include <time.h>
 
 #define WHY_LEN 256
-#define OUTPUT_KEPT (64 << 10) /* bytes of memory, from one time to the next */
 
 struct tls_context {
     SSL_CTX *ssl;
@@ -27,8 +28,8 @@ struct tls_context {
 
 struct tls {
     SSL *ssl;
-    BIO *in;
-    BIO *out;
+    struct bytes input; /* which the session has not read yet */
+    struct buf output;
     bool refused;
     char name[256];
     char why[WHY_LEN];
@@ -159,7 +160,6 @@ static int load(struct tls_context *context, const struct tls_files *files, stru
         return -ENOMEM;
     SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION);
     SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER, NULL);
-    SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION);
     /* ca_file may have just the authority that has signed, which need not sign itself. */
     X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ssl), X509_V_FLAG_PARTIAL_CHAIN);
@@ -310,6 +310,65 @@ static int judge(struct tls *tls, int r)
     }
 }
 
+/* ---- the BIO ---- */
+
+static int read_input(BIO *bio, char *out, int size)
+{
+    struct tls *tls = BIO_get_data(bio);
+    size_t n = tls->input.len < (size_t)size ? tls->input.len : (size_t)size;
+
+    if (n == 0) {
+        BIO_set_retry_read(bio);
+        return -1;
+    }
+    memcpy(out, tls->input.data, n);
+    tls->input = bytes_of(tls->input.data + n, tls->input.len - n);
+    return (int)n;
+}
+
+static int write_output(BIO *bio, const char *data, int len)
+{
+    struct tls *tls = BIO_get_data(bio);
+
+    buf_append(&tls->output, data, (size_t)len);
+    return tls->output.failed ? -1 : len;
+}
+
+/* All that OpenSSL needs: a flush succeeds, and nothing else is supported. */
+static long control(BIO *bio, int command, long number, void *pointer)
+{
+    return command == BIO_CTRL_FLUSH;
+}
+
+/* Return: of one kind for all sessions, never freed; NULL if memory is out. */
+static BIO_METHOD *method(void)
+{
+    static BIO_METHOD *the_method;
+
+    if (the_method)
+        return the_method;
+    the_method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "memory of a stream");
+    if (!the_method)
+        return NULL;
+    BIO_meth_set_read(the_method, read_input);
+    BIO_meth_set_write(the_method, write_output);
+    BIO_meth_set_ctrl(the_method, control);
+    return the_method;
+}
+
+/* Return: 0 or -ENOMEM. */
+static int set_bio(struct tls *tls)
+{
+    BIO *bio = method() ? BIO_new(method()) : NULL;
+
+    if (!bio)
+        return -ENOMEM;
+    BIO_set_data(bio, tls);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(tls->ssl, bio, bio);
+    return 0;
+}
+
 /* ---- sessions ---- */
 
 /* A number is compared with the addresses of a certificate, a name with its names. */
@@ -334,14 +393,8 @@ static int begin(struct tls *tls, struct tls_context *context, const char *name)
     int r;
 
     tls->ssl = SSL_new(context->ssl);
-    tls->in = BIO_new(BIO_s_mem());
-    tls->out = BIO_new(BIO_s_mem());
-    if (!tls->ssl || !tls->in || !tls->out)
+    if (!tls->ssl || set_bio(tls) < 0)
         return -ENOMEM;
-    BIO_set_mem_eof_return(tls->in, -1); /* empty means that more is to come */
-    BIO_up_ref(tls->in);
-    BIO_up_ref(tls->out);
-    SSL_set_bio(tls->ssl, tls->in, tls->out);
     SSL_set_connect_state(tls->ssl);
     r = expect_name(tls, name);
     if (!r)
@@ -369,9 +422,10 @@ int tls_new(struct tls **out, struct tls_context *context, const char *name)
     return 0;
 }
 
-int tls_input(struct tls *tls, struct bytes cipher)
+void tls_input(struct tls *tls, struct bytes cipher)
 {
-    return BIO_write(tls->in, cipher.data, (int)cipher.len) == (int)cipher.len ? 0 : -ENOMEM;
+    assert(tls->input.len == 0);
+    tls->input = cipher;
 }
 
 int tls_handshake(struct tls *tls)
@@ -385,17 +439,26 @@ int tls_handshake(struct tls *tls)
 
 int tls_read(struct tls *tls, void *out, size_t size)
 {
-    int n;
+    size_t got = 0;
+    int n = 1;
 
+    if (*tls->why)
+        return -TLS_E_FAILED;
     ERR_clear_error();
-    n = SSL_read(tls->ssl, out, (int)size);
-    return n > 0 ? n : judge(tls, n);
+    while (n > 0 && got < size && (tls->input.len > 0 || SSL_has_pending(tls->ssl))) {
+        n = SSL_read(tls->ssl, (char *)out + got, (int)(size - got));
+        got += n > 0 ? (size_t)n : 0;
+    }
+    n = n > 0 ? 0 : judge(tls, n);
+    return got > 0 ? (int)got : n;
 }
 
 int tls_write(struct tls *tls, struct bytes plain)
 {
     int n;
 
+    if (*tls->why)
+        return -TLS_E_FAILED;
     if (plain.len == 0)
         return 0;
     ERR_clear_error();
@@ -405,32 +468,9 @@ int tls_write(struct tls *tls, struct bytes plain)
     return judge(tls, n) ? -TLS_E_FAILED : fail(tls, false, "the session cannot be written to");
 }
 
-/* A buffer of OpenSSL that was large once stays so, and is cleared each time. */
-static int renew_output(struct tls *tls)
+struct buf *tls_output(struct tls *tls)
 {
-    BIO *fresh = BIO_new(BIO_s_mem());
-
-    if (!fresh)
-        return -ENOMEM;
-    BIO_up_ref(fresh);
-    SSL_set0_wbio(tls->ssl, fresh);
-    BIO_free(tls->out);
-    tls->out = fresh;
-    return 0;
-}
-
-int tls_output(struct tls *tls, struct buf *out)
-{
-    size_t pending = BIO_ctrl_pending(tls->out);
-    uint8_t *room;
-
-    if (pending == 0)
-        return 0;
-    room = buf_reserve(out, pending);
-    if (!room || BIO_read(tls->out, room, (int)pending) != (int)pending)
-        return -ENOMEM;
-    out->len += pending;
-    return pending > OUTPUT_KEPT ? renew_output(tls) : 0;
+    return &tls->output;
 }
 
 const char *tls_why(const struct tls *tls)
@@ -458,8 +498,7 @@ struct tls *tls_free(struct tls *tls)
     if (!tls)
         return NULL;
     SSL_free(tls->ssl);
-    BIO_free(tls->in);
-    BIO_free(tls->out);
+    buf_deinit(&tls->output);
     free(tls);
     return NULL;
 }

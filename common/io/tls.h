@@ -67,22 +67,23 @@ struct tls;
  */
 int tls_new(struct tls **out, struct tls_context *context, const char *name);
 
-/* Takes bytes from the server. Return: 0 or -ENOMEM. */
-int tls_input(struct tls *tls, struct bytes cipher);
+/* Gives bytes of the server to the session, which borrows them until it asks for more: until
+ * tls_handshake() or tls_read() returns 0. */
+void tls_input(struct tls *tls, struct bytes cipher);
 
 /* Goes on with the handshake. Return: 1 if it is done, 0 if more input is needed, or TLS_E_FAILED
  * as a negative number. */
 int tls_handshake(struct tls *tls);
 
-/* Reads plain text, after the handshake. Return: its length; 0 if more input is needed; or
- * -TLS_E_FAILED, also at the end of the session. */
+/* Reads plain text, after the handshake: of as many records as have come and fit. Return: its
+ * length; 0 if more input is needed; or -TLS_E_FAILED, also at the end of the session. */
 int tls_read(struct tls *tls, void *out, size_t size);
 
 /* Encrypts plain text, after the handshake. Return: 0 or -TLS_E_FAILED. */
 int tls_write(struct tls *tls, struct bytes plain);
 
-/* Appends the bytes that are to go to the server. Return: 0 or -ENOMEM. */
-int tls_output(struct tls *tls, struct buf *out);
+/* Return: the bytes that are to go to the server. The caller removes those that it has sent. */
+struct buf *tls_output(struct tls *tls);
 
 /* Why the session has failed, for a person; "" if it has not. */
 const char *tls_why(const struct tls *tls);

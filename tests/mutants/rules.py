@@ -4715,6 +4715,18 @@ RULES = {
             "    (void)before;\n",
             "tests/unit/test_tls test_rotation",
         ),
+        "one record is decrypted at a time": (
+            "common/io/tls.c",
+            "    while (n > 0 && got < size && ",
+            "    while (n > 0 && got == 0 && ",
+            "tests/unit/test_tls test_records",
+        ),
+        "a session that has failed forgets why": (
+            "common/io/tls.c",
+            "    if (*tls->why)\n        return -TLS_E_FAILED;\n    ERR_clear_error();\n",
+            "    ERR_clear_error();\n",
+            "tests/unit/test_tls test_damaged_record",
+        ),
         "SIGHUP does not read the certificates": (
             "common/io/daemon/daemon.c",
             "    config_take_tls(d->config, config);\n",
