@@ -88,7 +88,7 @@ static int store_connect(const struct args *args, struct session **out)
     }
     r = config_load(&config, &source, &problem);
     if (r == 0)
-        r = config_store_tls(config, &problem);
+        r = config_secure_store(config, &problem);
     if (r == 0)
         r = session_new_from_store(out, take(config));
     return r ? cli_problem(r, &problem) : CLI_OK;
@@ -107,7 +107,7 @@ static int broker_connect(const struct args *args, struct session **out)
     if (r == 0)
         r = config_find(args, &config, &problem);
     if (r == 0)
-        r = config_bus_tls(config, &problem);
+        r = config_secure_bus(config, &problem);
     if (r == 0)
         r = session_new(out, take(config), "drover-cli");
     return r ? cli_problem(r, &problem) : CLI_OK;

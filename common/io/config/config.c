@@ -21,7 +21,6 @@
 #include "io/config/config_value.h"
 #include "io/config/url.h"
 #include "io/file.h"
-#include "io/hosts.h"
 #include "io/tls.h"
 
 #define SECRET_MAX 4096 /* bytes in a file */
@@ -381,38 +380,12 @@ static int check_tls(const char *group, const struct config_tls *tls, struct pro
     return 0;
 }
 
-/* Clear text beyond this machine must be wanted. Of a name only its addresses tell where it leads:
- * then the stream checks them when it connects. */
-static int check_clear(const char *group, const struct config_tls *tls, const char *list,
-                       struct problem *problem)
-{
-    CLEANUP(hosts_deinit) struct hosts hosts = {0};
-    char path[64], why[512];
-    int r = tls->on || tls->insecure ? 0 : hosts_parse(&hosts, list, 1);
-
-    if (r)
-        return r < 0 ? r : 0; /* the fault of the list is reported with its setting */
-    for (size_t i = 0; i < hosts.n; i++) {
-        if (!hosts_is_remote_number(hosts.list[i].name))
-            continue;
-        snprintf(path, sizeof(path), "%s.host", group);
-        hosts_clear_refused(why, sizeof(why), hosts.list[i].name, group);
-        problem_set(problem, path, "%s", why);
-        return CONFIG_E_INVALID;
-    }
-    return 0;
-}
-
 static int check_servers(struct config *c, struct problem *problem)
 {
     int r = check_tls("rabbitmq", &c->rabbitmq.tls, problem);
 
     if (!r)
-        r = check_clear("rabbitmq", &c->rabbitmq.tls, c->rabbitmq.host, problem);
-    if (!r)
         r = check_tls("redis", &c->redis.tls, problem);
-    if (!r && !*c->redis.socket)
-        r = check_clear("redis", &c->redis.tls, c->redis.host, problem);
     if (!r && *c->redis.socket && c->redis.tls.on) {
         problem_set(problem, "redis.tls",
                     "is of no use with redis.socket, which does not leave this machine");

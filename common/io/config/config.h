@@ -86,7 +86,7 @@ struct config_tls {
     const char *key_file;
     const char *server_name;
     int login;                   /* enum config_login */
-    struct tls_context *context; /* of config_bus_tls() or config_store_tls(); NULL before */
+    struct tls_context *context; /* of config_secure_bus() or config_secure_store(); NULL before */
 };
 
 /* The values of all settings. Texts are never NULL, and "" if not given; the struct owns them. */

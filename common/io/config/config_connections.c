@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/hosts.h"
 #include "io/tls.h"
 #include "model/wire.h"
 
@@ -33,14 +34,42 @@ static int load_tls(struct config_tls *tls, const char *group, struct problem *p
     return CONFIG_E_INVALID;
 }
 
-int config_bus_tls(struct config *config, struct problem *problem)
+/* Clear text beyond this machine must be wanted. Of a name only its addresses tell where it leads:
+ * then the stream checks them when it connects. */
+static int check_clear(const char *group, const struct config_tls *tls, const char *list,
+                       struct problem *problem)
 {
-    return load_tls(&config->rabbitmq.tls, "rabbitmq", problem);
+    CLEANUP(hosts_deinit) struct hosts hosts = {0};
+    char path[64], why[512];
+    int r = tls->on || tls->insecure ? 0 : hosts_parse(&hosts, list, 1);
+
+    if (r)
+        return r < 0 ? r : 0; /* the fault of the list is reported with its setting */
+    for (size_t i = 0; i < hosts.n; i++) {
+        if (!hosts_is_remote_number(hosts.list[i].name))
+            continue;
+        snprintf(path, sizeof(path), "%s.host", group);
+        hosts_clear_refused(why, sizeof(why), hosts.list[i].name, group);
+        problem_set(problem, path, "%s", why);
+        return CONFIG_E_INVALID;
+    }
+    return 0;
 }
 
-int config_store_tls(struct config *config, struct problem *problem)
+int config_secure_bus(struct config *config, struct problem *problem)
 {
-    return load_tls(&config->redis.tls, "redis", problem);
+    int r = check_clear("rabbitmq", &config->rabbitmq.tls, config->rabbitmq.host, problem);
+
+    return r ? r : load_tls(&config->rabbitmq.tls, "rabbitmq", problem);
+}
+
+int config_secure_store(struct config *config, struct problem *problem)
+{
+    int r = *config->redis.socket
+                ? 0
+                : check_clear("redis", &config->redis.tls, config->redis.host, problem);
+
+    return r ? r : load_tls(&config->redis.tls, "redis", problem);
 }
 
 /* Without memory the path keeps its old text, and is named as one that differs. */

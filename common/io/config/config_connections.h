@@ -10,10 +10,11 @@
 #include "io/config/config.h"
 #include "io/store/store.h"
 
-/* Reads the files of TLS to the broker, or to Redis, if it is wanted; before config_bus() and
- * config_store(). Return: 0, -ENOMEM, or CONFIG_E_INVALID with @problem set. */
-int config_bus_tls(struct config *config, struct problem *problem);
-int config_store_tls(struct config *config, struct problem *problem);
+/* For a process that connects to the broker, or to Redis: refuses clear text to another machine
+ * that no setting allows, and reads the files of TLS; before config_bus() and config_store().
+ * Return: 0, -ENOMEM, or CONFIG_E_INVALID with @problem set. */
+int config_secure_bus(struct config *config, struct problem *problem);
+int config_secure_store(struct config *config, struct problem *problem);
 
 /* Has connections that begin from now on use the certificates that @from has read. */
 void config_take_tls(struct config *to, struct config *from);

@@ -185,9 +185,9 @@ static int read_config(const struct options *o, const struct daemon_role *role, 
     if (ret == 0 && role->check && !o->healthcheck)
         ret = role->check(config, problem);
     if (ret == 0 && !o->healthcheck)
-        ret = config_bus_tls(config, problem);
+        ret = config_secure_bus(config, problem);
     if (ret == 0 && !o->healthcheck && role->role != CONFIG_AGENT)
-        ret = config_store_tls(config, problem);
+        ret = config_secure_store(config, problem);
     if (ret == 0)
         *out = take(config);
     return ret;

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "io/config/config.h"
+#include "io/config/config_connections.h"
 #include "io/config/config_tree.h"
 #include "io/config/workflow_file.h"
 
@@ -573,30 +574,55 @@ static void test_uris_refused(void **state)
     }
 }
 
-/* TLS that fits together, and clear text that stays on this machine. */
+typedef int (*check)(struct config *config, struct problem *problem);
+
+/* @why: a part of the reason; NULL if the setting is allowed. */
+static void expect_clear(check secure, const char *text, const char *field, const char *why)
+{
+    CLEANUP(config_free) struct config *c = load(text, NULL, NULL);
+    struct problem problem = {0};
+
+    if (!why) {
+        assert_int_equal(secure(c, &problem), 0);
+        return;
+    }
+    assert_int_equal(secure(c, &problem), CONFIG_E_INVALID);
+    expect_problem(&problem, field, why);
+}
+
+/* Clear text stays on this machine, of servers that the process connects to. */
+static void test_clear_text(void **state)
+{
+    static const char loopback[] =
+        "rabbitmq = { host = \"127.8.9.1,::1,[::ffff:127.0.0.1]:7,a.name\"; };";
+    static const char other_store[] = "redis = { host = \"10.0.0.1\"; };";
+    const check bus = config_secure_bus, store = config_secure_store;
+
+    expect_clear(bus, loopback, NULL, NULL);
+    expect_clear(bus, "rabbitmq = { host = \"10.0.0.1\"; insecure = true; };", NULL, NULL);
+    expect_clear(bus, "rabbitmq = { uri = \"amqps://10.0.0.1\"; };", NULL, NULL);
+    expect_clear(store, "redis = { host = \"::1\"; };", NULL, NULL);
+    expect_clear(store, "redis = { uri = \"rediss://10.0.0.1\"; };", NULL, NULL);
+    expect_clear(store, "redis = { host = \"10.0.0.1\"; socket = \"/run/redis.sock\"; };", NULL,
+                 NULL);
+    expect_clear(bus, "rabbitmq = { host = \"127.0.0.1,10.0.0.1\"; };", "rabbitmq.host",
+                 "10.0.0.1 is no loopback address, and clear text can be read and changed on the "
+                 "way: use TLS (rabbitmq.tls = true), or set rabbitmq.insecure = true");
+    expect_clear(bus, "rabbitmq = { uri = \"amqp://[2001:db8::1]/\"; };", "rabbitmq.host",
+                 "2001:db8::1 is no loopback address");
+    expect_clear(bus, "rabbitmq = { host = \"::ffff:10.0.0.1\"; };", "rabbitmq.host",
+                 "is no loopback address");
+    expect_clear(store, other_store, "redis.host", "set redis.insecure = true");
+    expect_clear(bus, other_store, NULL, NULL); /* an agent, with a file that it shares */
+}
+
+/* TLS that fits together. */
 static void test_tls(void **state)
 {
-    static const char *const allowed[] = {
-        "rabbitmq = { host = \"127.8.9.1,::1,[::ffff:127.0.0.1]:7,a.name\"; };",
-        "rabbitmq = { host = \"10.0.0.1\"; insecure = true; };",
-        ("rabbitmq = { host = \"10.0.0.1\"; tls = true; login = \"certificate\"; "
-         "cert_file = \"c\"; };"),
-        "redis = { host = \"::1\"; };",
-        "redis = { uri = \"rediss://10.0.0.1\"; };",
-        "redis = { host = \"10.0.0.1\"; socket = \"/run/redis.sock\"; };",
-    };
+    static const char certificate[] =
+        "rabbitmq = { tls = true; login = \"certificate\"; cert_file = \"c\"; };";
 
-    for (size_t i = 0; i < array_size(allowed); i++)
-        config_free(load(allowed[i], NULL, NULL));
-    expect_refused("rabbitmq = { host = \"127.0.0.1,10.0.0.1\"; };", NULL, NULL, "rabbitmq.host",
-                   "10.0.0.1 is no loopback address, and clear text can be read and changed on the "
-                   "way: use TLS (rabbitmq.tls = true), or set rabbitmq.insecure = true");
-    expect_refused("rabbitmq = { uri = \"amqp://[2001:db8::1]/\"; };", NULL, NULL, "rabbitmq.host",
-                   "2001:db8::1 is no loopback address");
-    expect_refused("rabbitmq = { host = \"::ffff:10.0.0.1\"; };", NULL, NULL, "rabbitmq.host",
-                   "is no loopback address");
-    expect_refused("redis = { host = \"10.0.0.1\"; };", NULL, NULL, "redis.host",
-                   "set redis.insecure = true");
+    config_free(load(certificate, NULL, NULL));
     expect_refused("rabbitmq = { login = \"certificate\"; };", NULL, NULL, "rabbitmq.login",
                    "set tls = true");
     expect_refused("rabbitmq = { tls = true; login = \"certificate\"; };", NULL, NULL,
@@ -909,6 +935,7 @@ int main(void)
         cmocka_unit_test(test_uris_of_the_store),
         cmocka_unit_test(test_uri_and_settings_of_the_store),
         cmocka_unit_test(test_uris_refused),
+        cmocka_unit_test(test_clear_text),
         cmocka_unit_test(test_tls),
         cmocka_unit_test(test_durations),
         cmocka_unit_test(test_workflow),
