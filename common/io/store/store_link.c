@@ -49,6 +49,7 @@ struct store_link {
     store_memory_cb memory_cb;     /* NULL if no store_link_memory() is in progress */
     void *memory_ctx;
     uv_timer_t timer;
+    bool overdue;        /* when the timer ran before, its deadline had passed */
     uv_timer_t watch;    /* asks whether the server is still the primary, while the link is up */
     uv_idle_t iteration; /* active while something is to be written in the next iteration */
     unsigned open;       /* handles and streams that libuv still has */
@@ -340,16 +341,22 @@ static void on_timer(uv_timer_t *timer)
     struct store_link *link = container_of(timer, struct store_link, timer);
     uint64_t now = uv_now(link->loop);
 
-    if (link->state == CONNECTING) {
-        lose(link, stream_missing(link->stream), false);
-        return;
-    }
+    bool again = link->overdue;
+
+    link->overdue = false;
     if (link->state == UP && list_empty(&link->calls))
         return;
-    if (link->state == UP && call_of(link->calls.next)->deadline > now)
+    if (link->state == UP && call_of(link->calls.next)->deadline > now) {
         uv_timer_start(timer, on_timer, call_of(link->calls.next)->deadline - now, 0);
-    else
-        lose(link, "Redis does not answer in time", false);
+    } else if (!again) {
+        link->overdue = true; /* this process may have stood still: the socket is read before */
+        uv_timer_start(timer, on_timer, 1, 0);
+    } else {
+        lose(link,
+             link->state == CONNECTING ? stream_missing(link->stream)
+                                       : "Redis does not answer in time",
+             false);
+    }
 }
 
 static void link_free(struct store_link *link)

@@ -455,6 +455,28 @@ static void test_no_answer_in_time(void **state)
     assert_int_equal(f->downs, 1);
 }
 
+/* The process stood still until after the deadline: what came meanwhile is read first. */
+static void test_answers_that_waited(void **state)
+{
+    struct fixture *f = *state;
+    struct calls c = {0};
+
+    f->config.call_timeout_ms = 200;
+    expect_up(f);
+    kill(redis.pid, SIGSTOP);
+    waitpid(redis.pid, NULL, WUNTRACED);
+    for (int i = 0; i < 3; i++)
+        call(f, &c, "count", NULL);
+    for (int i = 0; i < 3; i++)
+        uv_run(&f->loop, UV_RUN_NOWAIT); /* sends them */
+    kill(redis.pid, SIGCONT);
+    admin("PING"); /* Redis has read the calls before it */
+    usleep(250 * 1000);
+    run_until(f, c.answered == 3);
+    assert_int_equal(c.results[STORE_OK], 3);
+    assert_int_equal(f->downs, 0);
+}
+
 static void test_frozen_during_the_store_check(void **state)
 {
     struct fixture *f = *state;
@@ -861,6 +883,7 @@ int main(int argc, char **argv)
         TEST(test_out_of_memory),
         TEST(test_killed_during_a_call),
         TEST(test_no_answer_in_time),
+        TEST(test_answers_that_waited),
         TEST(test_frozen_during_the_store_check),
         TEST(test_client_killed),
         TEST(test_server_comes_late),
