@@ -476,6 +476,15 @@ class Replay:
         self._not_begun(i, step)
         step.current += "U" if "U" not in step.current else ""
 
+    def _on_step_unsent(self, i, step, rest):
+        """The scheduler withdrew a request that it had not sent, and that the job does not want any
+        more."""
+        flight = self._land(step, rest, "unsent")
+        self.require(not self.trace.surely_had(flight), "I5",
+                     "withdrawn as unsent, and an agent has had the request")
+        step.unstarted += 1
+        step.not_before = step.not_after = 0
+
     def _on_step_unroutable(self, i, step, rest):
         self._land(step, rest, "unroutable")
         self._not_begun(i, step)

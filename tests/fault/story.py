@@ -429,8 +429,10 @@ class Trace:
 
     def had(self, flight):
         """Whether an agent may have had its request."""
-        return (flight.token in self._had or bool(self.progress(flight))
-                or self._evidence.blind(flight.at, flight.ended))
+        return self.surely_had(flight) or self._evidence.blind(flight.at, flight.ended)
+
+    def surely_had(self, flight):
+        return flight.token in self._had or bool(self._progress[flight.token])
 
     def progress(self, flight):
         """The times of its Progress; None if some may be missing in the trace."""

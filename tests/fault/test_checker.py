@@ -595,6 +595,14 @@ class Planted(unittest.TestCase):
         self.scene.trace.remove(*delivered)
         self.found("I14", "no agent has had the request")
 
+    def test_I5_withdrawn_and_had(self):
+        """A request is withdrawn only if no agent can have had it."""
+        self.scene.entry("p", 3)[3] = "unsent"
+        self.found("I5", "an agent has had the request")
+        self.scene.trace = [passed for passed in self.scene.trace
+                            if b"0.c1" not in base64.b64decode(passed["body"])]
+        self.assertFalse([str(v) for v in self.judge() if "unsent" in str(v)])
+
     def test_I14_silence_counts_nothing(self):
         self.scene.entry("p", 3)[3] = "silent"
         self.found("I9", "2 failures and 1 expiries, not (2, 0)")
