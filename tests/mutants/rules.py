@@ -4609,9 +4609,15 @@ RULES = {
         ),
         "an answer is waited for without end": (
             "common/io/store/store_link.c",
-            "        lose(link, \"Redis does not answer in time\", false);\n}\n",
-            "        uv_timer_start(timer, on_timer, 10000, 0);\n}\n",
+            "        lose(link, missing, false);\n    }\n}\n",
+            "        uv_timer_start(timer, on_timer, 10000, 0);\n    }\n}\n",
             f"{STORE} test_no_answer_in_time",
+        ),
+        "an answer that has come is read after its deadline": (
+            "common/io/store/store_link.c",
+            "    } else if (!again) {\n",
+            "    } else if (false) {\n",
+            f"{STORE} test_answers_that_waited",
         ),
         "a call without a connection waits for one": (
             "common/io/store/store.c",
@@ -4776,10 +4782,10 @@ RULES = {
             "tests/unit/test_http test_answer_before_a_reset",
         ),
         "a number of another machine passes the check of the settings": (
-            "common/io/config/config.c",
+            "common/io/config/config_connections.c",
             "        if (!hosts_is_remote_number(hosts.list[i].name))\n",
             "        if (true)\n",
-            "tests/unit/test_config test_tls",
+            "tests/unit/test_config test_clear_text",
         ),
     },
     "Of several hosts each is tried before the pause, beginning with the process' own": {
@@ -4832,7 +4838,7 @@ RULES = {
             f"{BUS_BROKER} test_several_hosts",
         ),
     },
-    "What may be refused by the fault of a connection goes over another one, once": {
+    "What may be refused by the fault of a connection goes over another one": {
         "a refusal is never the fault of the connection": (
             "common/io/bus/publisher.c",
             "(accepted || !keep_refused(p, m))",
@@ -4856,6 +4862,24 @@ RULES = {
             "    r->next = now + r->pause;\n",
             "    r->next = now;\n",
             "tests/unit/test_renewal test_pauses",
+        ),
+        "what is refused in a short pause has failed": (
+            "common/io/bus/renewal.c",
+            "now < r->next && r->pause > PAUSE_SHORT_MS))",
+            "now < r->next))",
+            "tests/unit/test_renewal test_short_pauses",
+        ),
+        "a message goes over one other connection only": (
+            "common/io/bus/publisher.c",
+            "m->renewals == RENEWALS_MAX",
+            "m->renewals == 1",
+            f"{BUS_PUBLISH} test_nack_over_three_connections",
+        ),
+        "another connection is made before its pause is over": (
+            "common/io/bus/publisher.c",
+            "    if (!r && p->renewal.due && p->renewal.due <= clock_monotonic_ms())\n",
+            "    if (!r && p->renewal.due)\n",
+            f"{BUS_PUBLISH} test_nack_over_three_connections",
         ),
     },
     "Headers of a message are read whatever a sender has put there": {

@@ -23,7 +23,7 @@ struct outgoing {
     bool sent;       /* or begun to be, on any connection */
     bool resent;     /* ... and this is not the first time */
     bool returned;
-    bool renewed;  /* refused once, and another connection was made for it */
+    int renewals;  /* connections that were made because it was refused */
     bool in_doubt; /* was on the wire when the broker closed over a publish ... */
     int closings;  /* ... the connection, so many times */
     enum bus_outcome outcome;

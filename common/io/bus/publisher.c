@@ -19,7 +19,7 @@
  * tries more: brokers end connections for reasons of their own.
  *
  * Where nothing was confirmed yet to the same place over this connection, a refusal may be its
- * fault: the message is sent over another one, once. See renewal.c.
+ * fault: the message is sent over another one, up to three times. See renewal.c.
  *
  * An alarm at the broker is announced only to a connection that publishes, and from then on the
  * broker reads nothing. The first message of a connection is therefore sent alone: in a lasting
@@ -43,6 +43,7 @@
 #define LONGEST 6 /* times confirm_ms: half an hour, as RabbitMQ waits for an ack */
 
 #define RENEW_WITHIN_MS 1000
+#define RENEWALS_MAX 3 /* for one message */
 
 #define CLOSINGS_DIRECT 2 /* of the connection, over a message to direct reply-to ... */
 #define CLOSINGS_OTHER 4  /* ... or elsewhere: brokers have other reasons, too */
@@ -93,19 +94,20 @@ static void settle_wire(struct publisher *p, struct outgoing *m, bool accepted)
         settle(p, m, !m->returned ? BUS_CONFIRMED : m->resent ? BUS_NACKED : BUS_RETURNED);
 }
 
-/* Keeps a refused message for another connection, once. */
+/* Keeps a refused message for another connection. */
 static bool keep_refused(struct publisher *p, struct outgoing *m)
 {
     bool may_be_lost = m->message.transient && m->id == 0; /* as a pulse */
+    const int64_t now = clock_monotonic_ms();
 
-    if (p->link.closing || m->renewed || may_be_lost || direct_is(m) ||
-        !renewal_refused(&p->renewal, m, clock_monotonic_ms()))
+    if (p->link.closing || m->renewals == RENEWALS_MAX || may_be_lost || direct_is(m) ||
+        !renewal_refused(&p->renewal, m, now))
         return false;
-    m->renewed = true;
+    m->renewals++;
     p->n_wire--;
     list_remove(&m->node);
     if (list_empty(&p->refused))
-        link_tick_within(&p->link, RENEW_WITHIN_MS);
+        link_tick_within(&p->link, p->renewal.due - now);
     list_append(&p->refused, &m->node);
     return true;
 }
@@ -453,8 +455,10 @@ static int renew(struct publisher *p)
 {
     const struct outgoing *m = first(&p->refused);
 
-    if (!list_empty(&p->wire) && clock_monotonic_ms() - p->renewal.since < RENEW_WITHIN_MS)
+    if (!list_empty(&p->wire) && clock_monotonic_ms() - p->renewal.due < RENEW_WITHIN_MS) {
+        link_tick_within(&p->link, RENEW_WITHIN_MS);
         return 0;
+    }
     return link_fail(&p->link, LINK_E_LOST,
                      "messages to exchange '%s' with key %s are refused, perhaps over this "
                      "connection only",
@@ -466,7 +470,7 @@ static int publisher_send(struct link *link)
     struct publisher *p = publisher_of(link);
     int r = mind_confirms(p);
 
-    if (!r && p->renewal.since)
+    if (!r && p->renewal.due && p->renewal.due <= clock_monotonic_ms())
         return renew(p);
     while (!r && may_send(p))
         r = send_first(p);

@@ -6,8 +6,9 @@
  * the leader's node has just died, the broker refuses all that the channel ever sends there, until
  * that node is back. The channels that begin right after the death of a node are those of the
  * processes that were connected to it. So where nothing was confirmed yet to the same place over a
- * connection, a refusal counts as the connection's fault. A queue that is full refuses, too: such
- * connections are made with growing pauses.
+ * connection, a refusal counts as the connection's fault. The next connection meets the same if the
+ * queue has no new leader yet, so several are made. A queue that is full refuses, too: the pauses
+ * between them grow. A message waits for a short pause to end; in a longer one it is refused.
  *
  * Called by publisher.c.
  */
@@ -17,6 +18,7 @@
 
 #define PAUSE_MIN_MS 250
 #define PAUSE_MAX_MS 60000
+#define PAUSE_SHORT_MS 1000
 
 /* A hash of exchange and key, which together lead to the same queues. */
 static uint32_t place_of(const struct outgoing *m)
@@ -44,21 +46,21 @@ void renewal_taken(struct renewal *r, const struct outgoing *m)
 
 bool renewal_refused(struct renewal *r, const struct outgoing *m, int64_t now)
 {
-    if (was_taken(r, place_of(m)) || (!r->since && now < r->next))
+    if (was_taken(r, place_of(m)) || (!r->due && now < r->next && r->pause > PAUSE_SHORT_MS))
         return false;
-    if (!r->since)
-        r->since = now;
+    if (!r->due)
+        r->due = now < r->next ? r->next : now;
     return true;
 }
 
 void renewal_begin(struct renewal *r, int64_t now)
 {
     r->n_taken = 0;
-    if (!r->since)
+    if (!r->due)
         return;
     r->pause = !r->pause || now >= r->next + PAUSE_MAX_MS ? PAUSE_MIN_MS : 2 * r->pause;
     if (r->pause > PAUSE_MAX_MS)
         r->pause = PAUSE_MAX_MS;
     r->next = now + r->pause;
-    r->since = 0;
+    r->due = 0;
 }

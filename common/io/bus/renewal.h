@@ -13,7 +13,7 @@
 struct renewal {
     uint32_t taken[RENEWAL_PLACES]; /* places from which a confirm has come; the last ones */
     size_t n_taken;
-    int64_t since; /* CLOCK_MONOTONIC ms: since then another connection is wanted; 0: it is not */
+    int64_t due;   /* CLOCK_MONOTONIC ms of when another connection is to be made; 0: it is not */
     int64_t next;  /* not before, once more */
     int64_t pause; /* ms until then, when it was set last */
 };
@@ -22,7 +22,7 @@ struct renewal {
 void renewal_taken(struct renewal *r, const struct outgoing *m);
 
 /* It has refused one. Return: whether that may be the fault of the connection, and another one is
- * to be made. @now: CLOCK_MONOTONIC ms. */
+ * to be made, when it is due. @now: CLOCK_MONOTONIC ms. */
 bool renewal_refused(struct renewal *r, const struct outgoing *m, int64_t now);
 
 /* The connection has ended. */

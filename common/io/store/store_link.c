@@ -340,8 +340,9 @@ static void on_timer(uv_timer_t *timer)
 {
     struct store_link *link = container_of(timer, struct store_link, timer);
     uint64_t now = uv_now(link->loop);
-
     bool again = link->overdue;
+    const char *missing =
+        link->state == CONNECTING ? stream_missing(link->stream) : "Redis does not answer in time";
 
     link->overdue = false;
     if (link->state == UP && list_empty(&link->calls))
@@ -352,10 +353,7 @@ static void on_timer(uv_timer_t *timer)
         link->overdue = true; /* this process may have stood still: the socket is read before */
         uv_timer_start(timer, on_timer, 1, 0);
     } else {
-        lose(link,
-             link->state == CONNECTING ? stream_missing(link->stream)
-                                       : "Redis does not answer in time",
-             false);
+        lose(link, missing, false);
     }
 }
 

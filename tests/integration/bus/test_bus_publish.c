@@ -166,6 +166,22 @@ static void test_nack_over_one_connection(void **state)
         assert_int_equal(w->a.downs_before[i], i % 2 ? 0 : 1);
 }
 
+/* A queue without a leader refuses over the next connections, too, until it has one. */
+static void test_nack_over_three_connections(void **state)
+{
+    struct world *w = *state;
+    int64_t began;
+
+    fill(w);
+    begin_plain(w, &w->a, false);
+    began = clock_monotonic_ms();
+    submit_number(&w->a, 1);
+    until(w, w->a.n_outcomes == 1);
+    assert_int_equal(w->a.outcome[1], BUS_NACKED);
+    assert_int_equal(w->a.downs, 3);
+    assert_true(clock_monotonic_ms() - began >= 250 + 500); /* the pauses */
+}
+
 /* Where another connection does not help a message is refused, and few of them are made. */
 static void test_nack_over_each_connection(void **state)
 {
@@ -430,6 +446,7 @@ int main(int argc, char **argv)
         bus_test(test_return),
         bus_test(test_nack),
         bus_test(test_nack_over_one_connection),
+        bus_test(test_nack_over_three_connections),
         bus_test(test_nack_over_each_connection),
         bus_test(test_missing_exchange),
         bus_test(test_address_that_closes_the_connection),

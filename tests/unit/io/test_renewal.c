@@ -28,7 +28,7 @@ static void test_taken(void **state)
     assert_false(renewal_refused(&r, &a, 100000));
     assert_true(renewal_refused(&r, &b, 100000));
     renewal_begin(&r, 100000);
-    assert_int_equal(r.since, 0);
+    assert_int_equal(r.due, 0);
     assert_true(renewal_refused(&r, &a, 200000));
 }
 
@@ -64,9 +64,10 @@ static void test_pauses(void **state)
     for (size_t i = 0; i < array_size(pauses); i++) {
         assert_true(renewal_refused(&r, &m, now));
         assert_true(renewal_refused(&r, &m, now + 1)); /* with it goes all else */
-        assert_int_equal(r.since, now);
+        assert_int_equal(r.due, now);
         renewal_begin(&r, now);
-        assert_false(renewal_refused(&r, &m, now + pauses[i] - 1));
+        if (pauses[i] > 1000)
+            assert_false(renewal_refused(&r, &m, now + pauses[i] - 1));
         now += pauses[i];
     }
     renewal_begin(&r, now); /* a connection that was lost for another reason */
@@ -76,12 +77,32 @@ static void test_pauses(void **state)
     assert_true(renewal_refused(&r, &m, now + 1000));
 }
 
+/* A short pause is waited for: the queue may have a new leader then. */
+static void test_short_pauses(void **state)
+{
+    static const int pauses[] = {250, 500, 1000};
+    const struct outgoing m = message_to("a");
+    struct renewal r = {0};
+    int64_t now = 5000;
+
+    assert_true(renewal_refused(&r, &m, now));
+    for (size_t i = 0; i < array_size(pauses); i++) {
+        renewal_begin(&r, now);
+        assert_true(renewal_refused(&r, &m, now + 1));
+        assert_int_equal(r.due, now + pauses[i]);
+        now += pauses[i];
+    }
+    renewal_begin(&r, now);
+    assert_false(renewal_refused(&r, &m, now + 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_taken),
         cmocka_unit_test(test_many_places),
         cmocka_unit_test(test_pauses),
+        cmocka_unit_test(test_short_pauses),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
