@@ -44,7 +44,7 @@ def drover(url, *words, text=None):
     """Runs the command `drover` with this text as input; returns its output."""
     done = subprocess.run(
         [str(wire.BUILD / "cli" / "drover"), *map(str, words)],
-        env={**cluster.own_environment(), "DROVER_URL": url},
+        env={**cluster.command_environment(), "DROVER_URL": url},
         input=text,
         stdout=subprocess.PIPE,
         text=True,

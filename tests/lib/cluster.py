@@ -92,6 +92,15 @@ def own_environment():
     return {**own, "DROVER_SECURITY__DUMPABLE": "true"}
 
 
+def command_environment():
+    """The same for the command `drover`. With DROVER_TEST_TLS it knows the authority of the broker.
+    """
+    environment, rabbit = own_environment(), servers.Rabbit.last
+    if servers.TLS and rabbit and rabbit.tls:
+        environment["DROVER_RABBITMQ__CA_FILE"] = str(rabbit.tls.ca)
+    return environment
+
+
 def _lines(settings):
     """Yields lines of configuration. None leaves a setting out; "@include" names a file in the same
     folder."""

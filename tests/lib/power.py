@@ -141,5 +141,5 @@ def take_over(replica, primary):
     not applied is lost too."""
     primary.kill()
     replica.kill()
-    replica.port, replica.options = primary.port, [*primary.options]
+    replica.port, replica.options, replica.tls = primary.port, [*primary.options], primary.tls
     replica.start()

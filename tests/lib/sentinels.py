@@ -41,11 +41,6 @@ class Redis(servers.Redis):
             self.tls = servers.Tls(certificates)
             self.options += ["--tls-replication", "yes", "--tls-auth-clients", "no"]
 
-    @property
-    def known_port(self):
-        """The port by which the Sentinels know it."""
-        return self.tls.port if self.tls else self.port
-
     def client(self):
         return redis.Redis(servers.HOST, self.port, decode_responses=True, socket_timeout=10)
 
@@ -98,10 +93,6 @@ class Sentinel(servers.Server):
         return (f"tls-port {self.tls.port}\ntls-replication yes\ntls-auth-clients no\n"
                 f"tls-ca-cert-file {self.tls.ca}\ntls-cert-file {self.tls.cert}\n"
                 f"tls-key-file {self.tls.key}\n")
-
-    @property
-    def known_port(self):
-        return self.tls.port if self.tls else self.port
 
     def _spawn(self):
         if not self._path.exists():

@@ -245,7 +245,13 @@ class Server(Scope):
         self.port = port or free_ports(1)[0]
         self._own_port = port is None and self._temporary
         self.process = None
+        self.tls = None
         _watch(self)
+
+    @property
+    def known_port(self):
+        """The port by which daemons and Sentinels know it: that for TLS, if there is one."""
+        return self.tls.port if self.tls else self.port
 
     @property
     def addresses(self):
@@ -397,9 +403,11 @@ class Rabbit(Server):
     node = "drover@localhost"
     node_names = "-sname"  # of erl_call
     queue_arguments = {}  # of the durable queues of tests
+    last = None  # that this process has made
 
     def __init__(self, directory=None, port=None, conf="", tls=TLS, plugins=()):
         super().__init__(directory, port)
+        Rabbit.last = self
         self.conf = conf
         self.plugins = plugins
         self.tls = Tls(self.directory / "tls") if tls else None

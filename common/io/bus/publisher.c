@@ -42,7 +42,7 @@
 
 #define LONGEST 6 /* times confirm_ms: half an hour, as RabbitMQ waits for an ack */
 
-#define RENEW_WITHIN_MS 1000
+#define RENEW_WITHIN_MS 500
 #define RENEWALS_MAX 3 /* for one message */
 
 #define CLOSINGS_DIRECT 2 /* of the connection, over a message to direct reply-to ... */

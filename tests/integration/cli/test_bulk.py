@@ -34,7 +34,7 @@ class Bulk(cluster.TestCase):
     def command(self, *words):
         return {"args": [wire.BUILD / "cli" / "drover", *words], "text": True,
                 "stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
-                "env": {**cluster.own_environment(), **cluster.SANITIZER_OPTIONS,
+                "env": {**cluster.command_environment(), **cluster.SANITIZER_OPTIONS,
                         "DROVER_URL": self.c.url}}
 
     def drover(self, *words):

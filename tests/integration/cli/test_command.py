@@ -54,7 +54,7 @@ class Command:
             "args": [wire.BUILD / "cli" / "drover", *words],
             "text": True,
             "cwd": self.here,
-            "env": {**cluster.own_environment(), **cluster.SANITIZER_OPTIONS,
+            "env": {**cluster.command_environment(), **cluster.SANITIZER_OPTIONS,
                     "DROVER_URL": self.url},
         }
 
@@ -818,7 +818,7 @@ class Alone(Command, unittest.TestCase):
         sample.write_text(self.drover("config")[1])
         checked = subprocess.run(
             [wire.BUILD / "scheduler" / "drover-scheduler", "--config", sample, "--check-config"],
-            capture_output=True, text=True, env=cluster.own_environment())
+            capture_output=True, text=True, env=cluster.command_environment())
         self.assertEqual((0, ""), (checked.returncode, checked.stderr))
         self.assertEqual(5, self.drover("manual", "nothing")[0])
 

@@ -27,7 +27,7 @@ class FromStore(cluster.TestCase):
                     "DROVER_REDIS__PREFIX": self.c.store.prefix, **more}
         done = subprocess.run(
             [wire.BUILD / "cli" / "drover", *words], capture_output=True, text=True, timeout=120,
-            env={**cluster.own_environment(), **cluster.SANITIZER_OPTIONS, **settings})
+            env={**cluster.command_environment(), **cluster.SANITIZER_OPTIONS, **settings})
         self.assertNotRegex(done.stderr, cluster.SANITIZER)
         return done.returncode, done.stdout, done.stderr
 

@@ -608,7 +608,7 @@ class Outage(Case):
                     "DROVER_REDIS__PREFIX": self.c.store.prefix}
         return subprocess.run(
             [wire.BUILD / "cli" / "drover", *words], capture_output=True, text=True, timeout=120,
-            env={**cluster.own_environment(), **cluster.SANITIZER_OPTIONS, **settings}, **more)
+            env={**cluster.command_environment(), **cluster.SANITIZER_OPTIONS, **settings}, **more)
 
     def test_broker_down_at_submit(self):
         """A submit fails, leaves nothing, and can be repeated; a cancel changes nothing; get and
@@ -630,10 +630,8 @@ class Outage(Case):
         ):
             tried = self.drover(*command, input=job)
             self.assertEqual(7, tried.returncode, command)
-            port = self.rabbit.tls.port if self.rabbit.tls else self.rabbit.port
-            self.assertIn(
-                f"cannot reach the broker at {servers.HOST}:{port}:", tried.stderr
-            )
+            self.assertIn(f"cannot reach the broker at {servers.HOST}:{self.rabbit.known_port}:",
+                          tried.stderr)
         self.assertEqual({}, c.store.job("new"))
         self.assertIn("SENT", self.drover("get", "running", "--from-store").stdout)
         self.assertEqual("running\n", self.drover("list", "-o", "id", "--from-store").stdout)

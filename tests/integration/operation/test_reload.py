@@ -61,7 +61,7 @@ class Reload(cluster.TestCase):
             self.scheduler, self.text + 'drain_timeout = "100ms";\n', "needs_restart"
         )
         self.assertEqual("drain_timeout", record["settings"])
-        moved = self.text.replace(f"port = {self.c.redis.port}", "port = 1")
+        moved = self.text.replace(f"port = {self.c.redis.known_port}", "port = 1")
         record = self.reload(self.scheduler, moved, "needs_restart")
         self.assertEqual("redis.port", record["settings"])
         self.job()
