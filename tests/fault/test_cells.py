@@ -117,7 +117,7 @@ class F8(Cells):
     """The link to the broker forwards nothing until the process has given it up."""
 
     def settings(self, place):
-        self.wire = proxy.Proxy(self.rabbit.port)
+        self.wire = proxy.Proxy(self.rabbit.known_port)
         self.addCleanup(self.wire.close)
         return {place.role: {"rabbitmq": {"port": self.wire.port, "heartbeat": "1s"}}}
 
