@@ -5,9 +5,11 @@
  * See io/bus/bus.h. The files of the bus, each of which calls only those below it:
  *
  *     bus.c                    messages, acks and callbacks of the role that has the bus
+ *     bus_config.c             a copy of its settings
  *     publisher.c, consumer.c  the two links: confirms, returns and alarms; deliveries and acks
  *     direct.c, topology.c     messages to direct reply-to; exchanges and queues
  *     renewal.c                refusals that may be the fault of a connection
+ *     outgoing.c               a message on its way out
  *     link.c                   a connection: login, calls, heartbeats, reconnects
  *     login.c, message.c       methods of the login; messages put together from frames
  *     frame.c                  frames, methods and properties, as bytes
@@ -15,18 +17,16 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "io/bus/bus_config.h"
 #include "io/bus/consumer.h"
 #include "io/bus/publisher.h"
 #include "io/failpoint.h"
 
-#define CONFIRM_MS 300000    /* quorum queues confirm again when a majority has come back */
-#define PULSE_REFUSALS_MAX 3 /* in a row; then none is sent for ... */
-#define PULSE_AGAIN_MS 60000 /* ... so long: one that is refused costs a connection */
+#define PULSE_REFUSALS_MAX 3 /* in a row; then none is sent for pulse_again_ms */
 
 struct bus {
     struct bus_config config;
@@ -69,45 +69,6 @@ struct bus {
     } state;
     void (*on_closed)(void *ctx);
 };
-
-/* --- configuration ---------------------------------------------------------------------------- */
-
-static void config_deinit(struct bus_config *config)
-{
-    free((void *)config->host);
-    free((void *)config->spread);
-    free((void *)config->vhost);
-    free((void *)config->user);
-    free((void *)config->password);
-    free((void *)config->name);
-}
-
-static int config_default(int value, int otherwise)
-{
-    return value ? value : otherwise;
-}
-
-/* Return: 0 or -ENOMEM; config_deinit() is due in either case. */
-static int config_copy(struct bus_config *to, const struct bus_config *from)
-{
-    *to = *from;
-    to->host = strdup(from->host);
-    to->spread = strdup(from->spread ? from->spread : "");
-    to->vhost = strdup(from->vhost);
-    to->user = strdup(from->user);
-    to->password = strdup(from->password);
-    to->name = strdup(from->name);
-    if (!to->host || !to->spread || !to->vhost || !to->user || !to->password || !to->name)
-        return -ENOMEM;
-    to->heartbeat_s = config_default(from->heartbeat_s, 10);
-    to->connect_timeout_ms = config_default(from->connect_timeout_ms, 5000);
-    to->reconnect_min_ms = config_default(from->reconnect_min_ms, 100);
-    to->reconnect_max_ms = config_default(from->reconnect_max_ms, 10000);
-    to->confirm_ms = config_default(from->confirm_ms, CONFIRM_MS);
-    to->max_unconfirmed = config_default(from->max_unconfirmed, 1024);
-    to->pulse_again_ms = config_default(from->pulse_again_ms, PULSE_AGAIN_MS);
-    return 0;
-}
 
 /* Return: 0, -ENOMEM or -EINVAL. */
 static int find_hosts(struct bus *bus)
@@ -186,57 +147,6 @@ static void hand_over_later(struct bus *bus)
 {
     if (bus->state < BUS_ENDED)
         uv_prepare_start(&bus->flush, on_flush);
-}
-
-/* The text members of a message. */
-static const size_t text_members[] = {
-    offsetof(struct bus_message, exchange),     offsetof(struct bus_message, key),
-    offsetof(struct bus_message, content_type), offsetof(struct bus_message, type),
-    offsetof(struct bus_message, message_id),   offsetof(struct bus_message, correlation_id),
-    offsetof(struct bus_message, reply_to),     offsetof(struct bus_message, traceparent),
-    offsetof(struct bus_message, job),          offsetof(struct bus_message, step),
-    offsetof(struct bus_message, reason),       offsetof(struct bus_message, actor),
-    offsetof(struct bus_message, sender),
-};
-
-static const char **text_member(struct bus_message *m, size_t i)
-{
-    return (const char **)(void *)((char *)m + text_members[i]);
-}
-
-/* One allocation for the message and all that it points to. */
-static struct outgoing *outgoing_new(const struct bus_message *from)
-{
-    struct bus_message m = *from;
-    size_t sizes[array_size(text_members)];
-    size_t total = m.body.len;
-    struct outgoing *out;
-    char *at;
-
-    for (size_t i = 0; i < array_size(text_members); i++) {
-        sizes[i] = *text_member(&m, i) ? strlen(*text_member(&m, i)) + 1 : 0;
-        total += sizes[i];
-    }
-    out = malloc(sizeof(*out) + total);
-    if (!out)
-        return NULL;
-    at = out->text;
-    for (size_t i = 0; i < array_size(text_members); i++) {
-        if (!sizes[i])
-            continue;
-        *text_member(&m, i) = memcpy(at, *text_member(&m, i), sizes[i]);
-        at += sizes[i];
-    }
-    if (m.body.len > 0)
-        m.body.data = memcpy(at, m.body.data, m.body.len);
-    *out = (struct outgoing){.message = m};
-    return out;
-}
-
-static void outgoing_free(struct outgoing *m)
-{
-    free(m->isolated);
-    free(m);
 }
 
 static int publish(struct bus *bus, const struct bus_message *m, uint64_t id)
@@ -641,7 +551,7 @@ int bus_new(struct bus **out, uv_loop_t *loop, const struct bus_config *config,
     bus->ctx = ctx;
     r = init_handles(bus, loop);
     if (!r)
-        r = config_copy(&bus->config, config);
+        r = bus_config_copy(&bus->config, config);
     if (!r)
         r = find_hosts(bus);
     if (r) {
@@ -666,7 +576,7 @@ struct bus *bus_free(struct bus *bus)
     consumer_deinit(&bus->consumer);
     free(bus->acks.handles);
     free(bus->requeues.handles);
-    config_deinit(&bus->config);
+    bus_config_deinit(&bus->config);
     hosts_deinit(&bus->hosts);
     free(bus);
     return NULL;

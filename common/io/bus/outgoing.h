@@ -31,3 +31,9 @@ struct outgoing {
     struct bus_message message; /* points into text */
     char text[];
 };
+
+/* Copies a message and all that it points to, in one allocation. Return: with the other members
+ * zero; NULL if memory is out. */
+struct outgoing *outgoing_new(const struct bus_message *from);
+
+void outgoing_free(struct outgoing *m);
