@@ -2,7 +2,7 @@
 /*
  * HTTP requests: what the configuration says of an action, and the request that is made of it
  *
- * agent_config.c checks an action with it, handler_http.c makes the request of a step.
+ * http_config.c checks an action with it, handler_http.c makes the request of a step.
  *
  *     { name = "charge";
  *       method = "POST";                  # the default; GET, HEAD, PUT, PATCH, DELETE
@@ -41,7 +41,7 @@ enum http_body {
     HTTP_BODY_NONE,
 };
 
-/* How requests are kept from others on the way. agent_config.c owns the texts. */
+/* How requests are kept from others on the way. http_config.c reads it, agent_config.c frees it. */
 struct http_security {
     char *ca_file;   /* NULL: the system's certificates */
     char *cert_file; /* NULL: none */
@@ -49,7 +49,7 @@ struct http_security {
     bool insecure;   /* clear text may go to other machines */
 };
 
-/* What the configuration says of an action. agent_config.c owns the texts. */
+/* What the configuration says of an action. http_config.c reads it, agent_config.c frees it. */
 struct http_action {
     char *method;
     char *url;

@@ -18,7 +18,7 @@ import sys
 
 ROLES = ("scheduler", "agent", "supervisor", "cli")
 DRIVER = re.compile(
-    r"(?:.*_io|main|handler.*|keep|orphans|a(?:gent|ccess)_config|http_request|template)\.[ch]"
+    r"(?:.*_io|main|handler.*|keep|orphans|a(?:gent|ccess)_config|http_.*|template)\.[ch]"
 )
 
 # Of libc, what computes and stores: nothing that opens, waits, or knows what time it is.

@@ -4758,7 +4758,7 @@ RULES = {
             "tests/unit/test_agent_config test_refused",
         ),
         "an action does not have the security of its actor": (
-            "agent/agent_config.c",
+            "agent/http_config.c",
             "copy_of(actors->key_file), actors->insecure};\n",
             "copy_of(actors->key_file), false};\n",
             "tests/unit/test_agent_config test_http_security_of_an_actor",
