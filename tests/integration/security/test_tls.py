@@ -8,10 +8,14 @@ import socket
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
+TESTS = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(TESTS / "lib"), str(TESTS / "fault")]
+
+import redis
 
 import authority
 import cluster
+import load
 import servers
 import tap
 import wire
@@ -172,6 +176,7 @@ class Tls(cluster.TestCase):
         shutil.copy(issued.cert, tls.cert)
         shutil.copy(issued.key, tls.key)
         self.rabbit.rabbitmqctl("eval", "ssl:clear_pem_cache().")
+        return issued
 
     def test_rotation(self):
         """A new authority: the daemons trust it after SIGHUP, and go on with both. A file that is
@@ -207,6 +212,51 @@ class Tls(cluster.TestCase):
         c.client = type(c.client)(self.rabbit, c.name)
         c.client.submit(wire.submit("job", wire.chain(2)))
         c.client.settled("job")
+
+    def test_rotation_under_load(self):
+        """RabbitMQ and Redis get certificates of another authority while jobs run, and close all
+        connections: each job ends."""
+        ours = {name: self.directory / f"{name}.pem" for name in ("rabbitmq", "redis")}
+        for name, server in (("rabbitmq", self.rabbit), ("redis", self.redis)):
+            ours[name].write_bytes(server.tls.ca.read_bytes())
+        more = {name: {"ca_file": str(path)} for name, path in ours.items()}
+        c = self.cluster(settings={"scheduler": more, "supervisor": more,
+                                   "agent": {"rabbitmq": more["rabbitmq"]}})
+        before = [path.read_bytes() for path in (self.rabbit.tls.cert, self.rabbit.tls.key)]
+        c.besides = []
+        busy = load.Load(c, 20)
+        try:
+            servers.wait_for(lambda: busy.ended() >= 20, "jobs before")
+            for path in ours.values():
+                path.write_bytes(path.read_bytes() + self.others.ca.read_bytes())
+            for daemon in c.daemons:
+                daemon.signal(signal.SIGHUP)
+                servers.wait_for(lambda d=daemon: d.records("reloaded"), "the new certificates")
+            issued = self.replace_certificates(self.others)
+            self.replace_in_redis(issued.cert, issued.key)
+            self.rabbit.rabbitmqctl("close_all_connections", "-p", c.name, "rotation")
+            servers.wait_for(lambda: self.have_returned(c), "all back")
+            ended = busy.ended()
+            servers.wait_for(lambda: busy.ended() >= ended + 40, "jobs after")
+            self.assertEqual([], busy.stop())
+        finally:
+            busy.end()
+            self.rabbit.tls.cert.write_bytes(before[0])
+            self.rabbit.tls.key.write_bytes(before[1])
+            self.rabbit.rabbitmqctl("eval", "ssl:clear_pem_cache().")
+            self.replace_in_redis(self.redis.tls.cert, self.redis.tls.key)
+
+    def replace_in_redis(self, cert, key):
+        with redis.Redis(servers.HOST, self.redis.port) as admin:
+            admin.execute_command("CONFIG", "SET", "tls-cert-file", str(cert), "tls-key-file",
+                                  str(key))
+            admin.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
+    @staticmethod
+    def have_returned(c):
+        """Whether each daemon has connected again."""
+        return all(len(d.records("bus_up")) > 1 for d in c.daemons) and all(
+            len(d.records("store_up")) > 1 for d in c.schedulers + c.supervisors)
 
 
 if __name__ == "__main__":
