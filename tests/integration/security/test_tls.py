@@ -130,7 +130,7 @@ class Tls(cluster.TestCase):
         good = {"host": "localhost", "port": tls.port, "tls": True, "ca_file": str(tls.ca)}
         silent = self.enterContext(socket.create_server((servers.HOST, 0)))
         refused, unreachable = ["store_refused"], ["store_unreachable"]
-        for name, redis, events, said in (
+        for name, store, events, said in (
             ("a", {**good, "ca_file": str(self.others.ca)}, refused, "not in ca_file"),
             ("b", {**good, "server_name": "store"}, refused, "is not for store"),
             ("c", {**good, "port": silent.getsockname()[1], "call_timeout": "1s"}, unreachable,
@@ -141,7 +141,7 @@ class Tls(cluster.TestCase):
             ("e", {**good, "tls": False}, unreachable, "closed the connection|reset"),
         ):
             with self.subTest(name=name, said=said):
-                daemon = self.scheduler(name, redis)
+                daemon = self.scheduler(name, store)
                 records = servers.wait_for(
                     lambda d=daemon, n=events: [r for event in n for r in d.records(event)], said
                 )
