@@ -149,6 +149,38 @@ static void test_no_broker(void **state)
     assert_no_broker(*state, bytes_str("HTTP/1.1 400 Bad Request\r\n"), "no broker");
 }
 
+/* What comes in place of connection.start ends the attempt, and the text names it. */
+static void assert_out_of_place(struct world *w, struct bytes frame, const char *words)
+{
+    struct bus_config config = config_of(w, NULL);
+    int fd = listen_anywhere(&config.port);
+    int client;
+
+    begin(w, &w->a, &config);
+    uv_run(&w->loop, UV_RUN_NOWAIT);
+    client = accept(fd, NULL, NULL);
+    assert_int_equal(write(client, frame.data, frame.len), frame.len);
+    until(w, says(&w->a, words));
+    close(client);
+    shut(w, &w->a);
+    close(fd);
+}
+
+static void test_out_of_place(void **state)
+{
+    static const uint8_t ack[] = {1, 0, 1, 0, 0, 0, 13, 0, 60, 0,   80,
+                                  0, 0, 0, 0, 0, 0, 0,  1, 0,  0xce};
+    static const uint8_t tune[] = {1,  0, 0, 0, 0, 0, 12, 0, 10, 0,
+                                   30, 0, 9, 0, 1, 0, 0,  0, 0,  0xce};
+    static const uint8_t unknown[] = {1, 0, 0, 0, 0, 0, 4, 0, 99, 0, 1, 0xce};
+
+    assert_out_of_place(*state, bytes_of(ack, sizeof(ack)), "AMQP_BASIC_ACK_METHOD out of place");
+    assert_out_of_place(*state, bytes_of(tune, sizeof(tune)),
+                        "AMQP_CONNECTION_TUNE_METHOD out of place");
+    assert_out_of_place(*state, bytes_of(unknown, sizeof(unknown)),
+                        "an unknown method out of place");
+}
+
 /* A list of hosts, of which the last one is the broker: the process begins with the first. */
 static void begin_with_hosts(struct world *w, const char *others)
 {
@@ -405,13 +437,21 @@ static void test_full_socket(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        bus_test(test_connections_closed),   bus_test(test_broker_away),
-        bus_test(test_persistent),           bus_test(test_silent_peer),
-        bus_test(test_silent_broker),        bus_test(test_no_broker),
-        bus_test(test_several_hosts),        bus_test(test_clear_text),
-        bus_test(test_heartbeats),           bus_test(test_frozen_broker),
-        bus_test(test_broker_reads_nothing), bus_test(test_full_socket),
-        bus_test(test_silent_host_is_left),  bus_test(test_silent_host_after_a_connection),
+        bus_test(test_connections_closed),
+        bus_test(test_broker_away),
+        bus_test(test_persistent),
+        bus_test(test_silent_peer),
+        bus_test(test_silent_broker),
+        bus_test(test_no_broker),
+        bus_test(test_out_of_place),
+        bus_test(test_several_hosts),
+        bus_test(test_clear_text),
+        bus_test(test_heartbeats),
+        bus_test(test_frozen_broker),
+        bus_test(test_broker_reads_nothing),
+        bus_test(test_full_socket),
+        bus_test(test_silent_host_is_left),
+        bus_test(test_silent_host_after_a_connection),
         bus_test(test_own_host_again),
     };
 
