@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails where the files of a library call each other in a circle.
+"""Fails where the files of a library call each other in a circle, or two files define one name.
 
     circles.py LIBRARY.a...
 
 A file calls another one if its object needs a symbol that the other one defines. What lies lower
-reports upwards by function pointers, which a caller has given it: these are no symbols.
+reports upwards by function pointers, which a caller has given it: these are no symbols. Where two
+libraries define one name, the linker takes the first without a word.
 """
 
 import collections
@@ -66,10 +67,25 @@ def circles(graph):
     return found
 
 
+def defined_twice(libraries):
+    """Returns, by name, the files that define it, if there are several. @libraries: what symbols()
+    has returned."""
+    files = collections.defaultdict(list)
+    for defines, _ in libraries:
+        for file, names in defines.items():
+            for name in names:
+                files[name].append(file)
+    return {name: sorted(where) for name, where in files.items() if len(where) > 1}
+
+
 def main():
     failed = False
-    for library in sys.argv[1:]:
-        graph = calls(*symbols(library))
+    libraries = {library: symbols(library) for library in sys.argv[1:]}
+    for name, files in sorted(defined_twice(libraries.values()).items()):
+        failed = True
+        print(f"{name} is defined by {' and '.join(files)}")
+    for library, found in libraries.items():
+        graph = calls(*found)
         for circle in circles(graph):
             failed = True
             print(f"{library}: {' '.join(circle)} call each other in a circle:")

@@ -201,8 +201,8 @@ class Titles(unittest.TestCase):
 
 
 class Circles(unittest.TestCase):
-    def calls_of(self, files):
-        """The files that each file calls, for {file: C text} compiled into a library."""
+    def symbols_of(self, files):
+        """The symbols of {file: C text}, compiled into a library."""
         with tempfile.TemporaryDirectory() as root:
             for name, text in files.items():
                 with open(os.path.join(root, name), "w", encoding="utf-8") as f:
@@ -210,7 +210,19 @@ class Circles(unittest.TestCase):
                 subprocess.run(["cc", "-c", name, "-o", name + ".o"], cwd=root, check=True)
             objects = [name + ".o" for name in files]
             subprocess.run(["ar", "rcs", "x.a", *objects], cwd=root, check=True)
-            return circles.calls(*circles.symbols(os.path.join(root, "x.a")))
+            return circles.symbols(os.path.join(root, "x.a"))
+
+    def calls_of(self, files):
+        """The files that each file calls."""
+        return circles.calls(*self.symbols_of(files))
+
+    def test_defined_twice(self):
+        one = self.symbols_of({"a.c": "int a(void) { return 1; } static int s(void) { return a(); }"
+                                      "int (*p)(void) = s;"})
+        other = self.symbols_of({"b.c": "int a(void) { return 2; } static int s(void) { return 3; }"
+                                        "int (*q)(void) = s;"})
+        self.assertEqual(circles.defined_twice([one, other]), {"a": ["a.c", "b.c"]})
+        self.assertEqual(circles.defined_twice([one]), {})
 
     def test_one_direction(self):
         graph = self.calls_of(

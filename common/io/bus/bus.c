@@ -151,7 +151,7 @@ static void hand_over_later(struct bus *bus)
 
 static int publish(struct bus *bus, const struct bus_message *m, uint64_t id)
 {
-    struct outgoing *out = outgoing_new(m);
+    struct outgoing *out = bus_outgoing_new(m);
 
     if (!out)
         return -ENOMEM;
@@ -331,7 +331,7 @@ static void report_settled(struct bus *bus, struct list *settled)
             bus->callbacks.on_outcome(bus->ctx, m->id, m->outcome);
         if (m->outcome == BUS_NACKED && strcmp(m->message.exchange, BUS_PULSE_EXCHANGE) == 0)
             count_refusal(bus);
-        outgoing_free(m);
+        bus_outgoing_free(m);
     }
 }
 
@@ -571,7 +571,7 @@ struct bus *bus_free(struct bus *bus)
         return NULL;
     assert(bus->state == BUS_CLOSED);
     while ((node = list_pop(&bus->open)))
-        outgoing_free(list_entry(node, struct outgoing, open));
+        bus_outgoing_free(list_entry(node, struct outgoing, open));
     publisher_deinit(&bus->publisher);
     consumer_deinit(&bus->consumer);
     free(bus->acks.handles);

@@ -26,7 +26,7 @@ static const char **text_member(struct bus_message *m, size_t i)
     return (const char **)(void *)((char *)m + text_members[i]);
 }
 
-struct outgoing *outgoing_new(const struct bus_message *from)
+struct outgoing *bus_outgoing_new(const struct bus_message *from)
 {
     struct bus_message m = *from;
     size_t sizes[array_size(text_members)];
@@ -54,7 +54,7 @@ struct outgoing *outgoing_new(const struct bus_message *from)
     return out;
 }
 
-void outgoing_free(struct outgoing *m)
+void bus_outgoing_free(struct outgoing *m)
 {
     free(m->isolated);
     free(m);

@@ -34,6 +34,6 @@ struct outgoing {
 
 /* Copies a message and all that it points to, in one allocation. Return: with the other members
  * zero; NULL if memory is out. */
-struct outgoing *outgoing_new(const struct bus_message *from);
+struct outgoing *bus_outgoing_new(const struct bus_message *from);
 
-void outgoing_free(struct outgoing *m);
+void bus_outgoing_free(struct outgoing *m);
