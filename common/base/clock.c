@@ -12,7 +12,7 @@
 #define ISO_FIRST (-62167219200000)
 #define ISO_LAST 253402300799999
 
-static _Atomic int64_t shift;
+static int64_t shift;
 
 static int64_t clock_ms(clockid_t clock)
 {

@@ -9,9 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,13 +203,12 @@ struct points {
 
 /* The points that are set in this process. */
 static struct {
-    const char *file;          /* NULL for none */
-    _Atomic unsigned settings; /* how often the points were set */
-    pthread_mutex_t lock;      /* of the members below */
+    const char *file;  /* NULL for none */
+    unsigned settings; /* how often the points were set */
     struct points *points;
     struct stat seen; /* the file, as it was when it was read */
     struct rng rng;
-} self = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} self;
 
 bool failpoint_armed_;
 
@@ -423,13 +420,11 @@ int failpoint_set(const char *spec, struct problem *problem)
         abort();
     if (read_points(spec, points, problem))
         return 1;
-    pthread_mutex_lock(&self.lock);
     if (rng_seed_system(&self.rng) < 0)
         abort();
     free(self.points);
     self.points = take(points);
-    atomic_fetch_add(&self.settings, 1);
-    pthread_mutex_unlock(&self.lock);
+    self.settings++;
     failpoint_armed_ = true;
     return 0;
 }
@@ -456,12 +451,10 @@ static bool file_changed(void)
     if (!self.file)
         return false;
     stat(self.file, &now);
-    pthread_mutex_lock(&self.lock);
     changed = now.st_ino != self.seen.st_ino || now.st_size != self.seen.st_size ||
               now.st_mtim.tv_sec != self.seen.st_mtim.tv_sec ||
               now.st_mtim.tv_nsec != self.seen.st_mtim.tv_nsec;
     self.seen = now;
-    pthread_mutex_unlock(&self.lock);
     return changed;
 }
 
@@ -526,7 +519,6 @@ static struct term choose(const char *name, const struct bytes *payload, size_t 
 {
     struct term chosen = {.task = TASK_OFF};
 
-    pthread_mutex_lock(&self.lock);
     for (size_t i = 0; self.points && i < self.points->n; i++) {
         struct point *p = &self.points->items[i];
 
@@ -540,7 +532,6 @@ static struct term choose(const char *name, const struct bytes *payload, size_t 
         }
         break;
     }
-    pthread_mutex_unlock(&self.lock);
     return chosen;
 }
 
@@ -562,9 +553,9 @@ static void be_busy(int64_t ms)
 
 static void pause_here(void)
 {
-    unsigned began = atomic_load(&self.settings);
+    unsigned began = self.settings;
 
-    while (atomic_load(&self.settings) == began) {
+    while (self.settings == began) {
         nap(PAUSE_LOOK_MS);
         look_at_file();
     }

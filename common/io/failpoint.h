@@ -16,9 +16,9 @@
  *     off                nothing
  *     return             the action at the boundary fails; each point says how
  *     drop, double       the message is lost, or sent twice
- *     sleep(T), delay(T) the thread sleeps, or is busy; T in ms, or such as 2s
- *     pause              the thread waits until the file changes
- *     yield              the thread lets others run
+ *     sleep(T), delay(T) the process sleeps, or is busy; T in ms, or such as 2s
+ *     pause              the process waits until the file changes
+ *     yield              the process lets others run
  *     print(TEXT)        only logs
  *     clock(+T)          moves the clock of this process forward, or back, from here on
  *     panic              abort()
@@ -60,7 +60,7 @@ struct failpoint_info {
 bool failpoint_at(size_t n, struct failpoint_info *out);
 
 /**
- * failpoint_init() - set the points of the environment; once, before any thread starts
+ * failpoint_init() - set the points of the environment; once
  *
  * Return: 0, or 1 with @problem set.
  */
@@ -82,7 +82,7 @@ enum failpoint_act failpoint_hit(const char *group, const char *name, const char
  * @when:    third part, "" for none
  * @payload: the message, arguments or answer, in which TEXT is searched; @n parts
  *
- * May block, and may not return. Thread-safe. Costs one branch if no points are set.
+ * May block, and may not return. Costs one branch if no points are set.
  */
 static inline enum failpoint_act failpoint(const char *group, const char *name, const char *when,
                                            const struct bytes *payload, size_t n)

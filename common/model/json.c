@@ -102,8 +102,7 @@ static void *watched_malloc(size_t size)
     return p;
 }
 
-/* jansson takes its allocators for the whole process, and before any other call. So this runs at
- * the start: when the first text is parsed the process may have threads. */
+/* jansson takes its allocators for the whole process, and before any other call. */
 __attribute__((constructor)) static void watch_malloc(void)
 {
     json_set_alloc_funcs(watched_malloc, free);
