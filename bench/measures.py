@@ -282,10 +282,10 @@ def schedulers(options):
 
 def tls(options):
     """What encryption costs: daemons that connect in clear text and by TLS, on the same load"""
-    encrypted = argparse.Namespace(**{**vars(options), "tls": True})
+    plain, encrypted = (argparse.Namespace(**{**vars(options), "tls": on}) for on in (False, True))
     loads = (("", 4000, {}), ("-rate", 2000, {"rate": 600}), ("-1", 300, {"window": 1}))
     lines = []
-    with drover(options) as clear, drover(encrypted) as secure:
+    with drover(plain) as clear, drover(encrypted) as secure:
         for name, jobs, more in loads:
             before, after = in_turn(options, lambda: load(clear, jobs, **more),
                                     lambda: load(secure, jobs, **more))

@@ -27,7 +27,6 @@
 #define REPEAT_MAX_MS 30000  /* so that a scheduler that comes back finds few copies */
 #define CLOSE_MS 2000        /* to close the connection properly */
 #define CONSUMER_PREFETCH 16 /* only direct replies arrive, which need no acknowledgement */
-#define PUBLISH_ID 1         /* one id is enough: there is one question at a time */
 
 struct session {
     uv_loop_t loop;
@@ -47,6 +46,8 @@ struct session {
 
     /* the question in progress */
     const struct session_question *question; /* NULL for none */
+    uint64_t number;                         /* of the question, which is the id of its copies */
+    bool leaving;                            /* a copy has no outcome yet: the bus will send it */
     struct buf body;
     char correlation[ID_TOKEN_LEN + 1];
     struct wire_message answer;
@@ -72,8 +73,10 @@ static void set_why(struct session *s, const char *format, ...)
 
 /* ---- callbacks of the bus ---- */
 
+/* Sends a copy, unless there is one already that has not left. Return: 0 or -ENOMEM. */
 static int send_question(struct session *s)
 {
+    int r;
     const struct bus_message m = {
         .exchange = s->question->exchange,
         .key = s->question->key,
@@ -85,11 +88,15 @@ static int send_question(struct session *s)
         .mandatory = true,
     };
 
-    return bus_publish(s->bus, &m, PUBLISH_ID);
+    if (s->leaving)
+        return 0;
+    r = bus_publish(s->bus, &m, s->number);
+    s->leaving = r == 0;
+    return r;
 }
 
-/* Connected, perhaps again: the question is sent again, because the answer to the first copy would
- * go to the old connection. */
+/* Connected, perhaps again: the question is sent again, because the answer to a copy that has left
+ * would go to the old connection. */
 static void on_up(void *ctx)
 {
     struct session *s = ctx;
@@ -161,7 +168,10 @@ static void on_outcome(void *ctx, uint64_t id, enum bus_outcome outcome)
 {
     struct session *s = ctx;
 
-    if (outcome != BUS_RETURNED || !s->question)
+    if (!s->question || id != s->number)
+        return;
+    s->leaving = false;
+    if (outcome != BUS_RETURNED)
         return;
     s->error = SESSION_E_UNREACHABLE;
     set_why(s, "no queue is bound to %s: has a scheduler ever run here?", s->question->exchange);
@@ -306,7 +316,8 @@ int session_ask(struct session *s, const struct session_question *question, int6
     id_token(rng_next(&s->rng), s->correlation);
     buf_clear(&s->body);
     s->question = question;
-    s->answered = false;
+    s->number++;
+    s->answered = s->leaving = false;
     r = ask(s, deadline, answer);
     s->question = NULL;
     return r;

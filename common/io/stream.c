@@ -172,7 +172,7 @@ static int write_raw(struct stream *s, struct bytes data)
 static int flush_tls(struct stream *s)
 {
     struct buf *output = tls_output(s->tls);
-    int r = write_raw(s, buf_bytes(output));
+    int r = output->failed ? -ENOMEM : write_raw(s, buf_bytes(output));
 
     empty(output);
     return r;
@@ -183,6 +183,8 @@ int stream_write(struct stream *s, struct bytes data)
     assert(s->open);
     if (!s->tls)
         return write_raw(s, data);
+    if (*tls_why(s->tls))
+        return 0; /* it has failed behind the data that on_data() has: read_plain() reports that */
     return tls_write(s->tls, data) < 0 ? -EPROTO : flush_tls(s);
 }
 

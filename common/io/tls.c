@@ -317,6 +317,7 @@ static int read_input(BIO *bio, char *out, int size)
     struct tls *tls = BIO_get_data(bio);
     size_t n = tls->input.len < (size_t)size ? tls->input.len : (size_t)size;
 
+    BIO_clear_retry_flags(bio);
     if (n == 0) {
         BIO_set_retry_read(bio);
         return -1;
@@ -330,6 +331,7 @@ static int write_output(BIO *bio, const char *data, int len)
 {
     struct tls *tls = BIO_get_data(bio);
 
+    BIO_clear_retry_flags(bio);
     buf_append(&tls->output, data, (size_t)len);
     return tls->output.failed ? -1 : len;
 }
@@ -444,8 +446,8 @@ int tls_read(struct tls *tls, void *out, size_t size)
 
     if (*tls->why)
         return -TLS_E_FAILED;
-    ERR_clear_error();
     while (n > 0 && got < size && (tls->input.len > 0 || SSL_has_pending(tls->ssl))) {
+        ERR_clear_error();
         n = SSL_read(tls->ssl, (char *)out + got, (int)(size - got));
         got += n > 0 ? (size_t)n : 0;
     }

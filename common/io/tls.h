@@ -67,8 +67,8 @@ struct tls;
  */
 int tls_new(struct tls **out, struct tls_context *context, const char *name);
 
-/* Gives bytes of the server to the session, which borrows them until it asks for more: until
- * tls_handshake() or tls_read() returns 0. */
+/* Gives bytes of the server to the session, which borrows them until it asks for more, or has
+ * failed: until tls_handshake() or tls_read() returns 0 or less. */
 void tls_input(struct tls *tls, struct bytes cipher);
 
 /* Goes on with the handshake. Return: 1 if it is done, 0 if more input is needed, or TLS_E_FAILED

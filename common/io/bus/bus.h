@@ -21,8 +21,9 @@
  *    user has no right to it), the bus finds that message and refuses it (BUS_NACKED). It sends the
  *    others again.
  *  - If the broker refuses a message to where nothing was confirmed yet on this connection, the bus
- *    sends it on another one, once: that of a process whose node has died may be to blame. If that
- *    does not help, it waits longer each time before it tries this again.
+ *    sends it on another one, up to three times: that of a process whose node has died may be to
+ *    blame. It waits longer each time before it tries this again; where the wait would be longer
+ *    than a second, it refuses the message at once (BUS_NACKED).
  *  - If the broker closes the connection because of a message, again and again, the bus reports
  *    that message (on_isolated), refuses it, and never sends it again.
  *  - A connection that is up may be useless: the broker may have forgotten the consumers. A pulse

@@ -105,9 +105,9 @@ static bool keep_refused(struct publisher *p, struct outgoing *m)
         return false;
     m->renewals++;
     p->n_wire--;
+    p->confirmed = true;
+    p->heard = now;
     list_remove(&m->node);
-    if (list_empty(&p->refused))
-        link_tick_within(&p->link, p->renewal.due - now);
     list_append(&p->refused, &m->node);
     return true;
 }
@@ -450,13 +450,14 @@ static bool may_send(const struct publisher *p)
 }
 
 /* Makes another connection once nothing is on the wire, so that nothing is sent twice for it; but
- * does not wait for long. */
-static int renew(struct publisher *p)
+ * waits only as long as confirms come. */
+static int renew(struct publisher *p, int64_t now)
 {
     const struct outgoing *m = first(&p->refused);
+    int64_t since = p->renewal.due > p->heard ? p->renewal.due : p->heard;
 
-    if (!list_empty(&p->wire) && clock_monotonic_ms() - p->renewal.due < RENEW_WITHIN_MS) {
-        link_tick_within(&p->link, RENEW_WITHIN_MS);
+    if (!list_empty(&p->wire) && now < since + RENEW_WITHIN_MS) {
+        link_tick_within(&p->link, since + RENEW_WITHIN_MS - now);
         return 0;
     }
     return link_fail(&p->link, LINK_E_LOST,
@@ -468,10 +469,13 @@ static int renew(struct publisher *p)
 static int publisher_send(struct link *link)
 {
     struct publisher *p = publisher_of(link);
+    const int64_t now = clock_monotonic_ms();
     int r = mind_confirms(p);
 
-    if (!r && p->renewal.due && p->renewal.due <= clock_monotonic_ms())
-        return renew(p);
+    if (!r && p->renewal.due && p->renewal.due <= now)
+        return renew(p, now);
+    if (!r && p->renewal.due)
+        link_tick_within(link, p->renewal.due - now);
     while (!r && may_send(p))
         r = send_first(p);
     return r ? r : send_aside(p);
@@ -557,13 +561,19 @@ static void drop_unwanted(struct publisher *p)
 /* Puts the refused messages back to where they were on the wire, by their tags. */
 static void take_refused(struct publisher *p)
 {
-    for (struct list *l; (l = list_pop(&p->refused));) {
-        struct list *later = p->wire.next;
+    struct list *later = &p->wire; /* from the end: refusals come nearly in order */
 
-        while (later != &p->wire && list_entry(later, struct outgoing, node)->tag <
-                                        list_entry(l, struct outgoing, node)->tag)
+    while (!list_empty(&p->refused)) {
+        struct list *last = p->refused.prev;
+        uint64_t tag = list_entry(last, struct outgoing, node)->tag;
+
+        list_remove(last);
+        while (later != &p->wire && list_entry(later, struct outgoing, node)->tag < tag)
             later = later->next;
-        list_append(later, l); /* before it */
+        while (later->prev != &p->wire && list_entry(later->prev, struct outgoing, node)->tag > tag)
+            later = later->prev;
+        list_append(later, last); /* before it */
+        later = last;
     }
 }
 

@@ -167,6 +167,7 @@ static void on_watch(uv_timer_t *watch);
 static void go_up(struct store_link *link)
 {
     link->state = UP;
+    link->overdue = false;
     uv_timer_stop(&link->timer);
     uv_timer_start(&link->watch, on_watch, WATCH_MS, WATCH_MS);
     if (link->check.warning[0])

@@ -170,10 +170,12 @@ static void test_nack_over_one_connection(void **state)
 static void test_nack_over_three_connections(void **state)
 {
     struct world *w = *state;
+    struct bus_config config = config_of(w, NULL);
     int64_t began;
 
     fill(w);
-    begin_plain(w, &w->a, false);
+    config.reconnect_min_ms = config.reconnect_max_ms = 1;
+    begin(w, &w->a, &config);
     began = clock_monotonic_ms();
     submit_number(&w->a, 1);
     until(w, w->a.n_outcomes == 1);

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Daemons and the command line over TLS: who is trusted, and certificates that change"""
 
+import contextlib
 import pathlib
 import shutil
 import signal
 import socket
+import ssl
+import struct
 import subprocess
 import sys
+import threading
 
 TESTS = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TESTS / "lib"), str(TESTS / "fault")]
@@ -115,6 +119,52 @@ class Tls(cluster.TestCase):
                 code, error = self.drover(url, **settings)
                 self.assertNotEqual(0, code)
                 self.assertIn(said, error)
+
+    def serve(self, listener, context, data):
+        """Accepts one connection by TLS, and ends its session right behind this data."""
+        connection, _ = listener.accept()
+        arriving, leaving = ssl.MemoryBIO(), ssl.MemoryBIO()
+        session = context.wrap_bio(arriving, leaving, server_side=True)
+        with connection:
+            while True:
+                try:
+                    session.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    connection.sendall(leaving.read())
+                    arriving.write(connection.recv(65536))
+            session.write(data)
+            with contextlib.suppress(ssl.SSLError):  # the client has more to say
+                session.unwrap()
+            connection.sendall(leaving.read())  # all at once
+            connection.recv(65536)
+
+    def test_end_behind_data(self):
+        """The broker greets, and ends the session: the client, which answers the greeting, says so.
+        """
+        tls = self.rabbit.tls
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tls.cert, tls.key)
+        context.num_tickets = 0
+        mechanisms, locales = b"PLAIN", b"en_US"
+        start = (struct.pack(">HHBBI", 10, 10, 0, 9, 0)
+                 + struct.pack(">I", len(mechanisms)) + mechanisms
+                 + struct.pack(">I", len(locales)) + locales)
+        greeting = struct.pack(">BHI", 1, 0, len(start)) + start + b"\xce"
+        listener = self.enterContext(socket.create_server((servers.HOST, 0)))
+        server = threading.Thread(target=self.serve, args=(listener, context, greeting),
+                                  daemon=True)
+        server.start()
+        daemon = cluster.Daemon("agent", "agent-1", self.directory, {
+            "rabbitmq": {"host": "localhost", "port": listener.getsockname()[1], "tls": True,
+                         "ca_file": str(tls.ca)},
+            "agent": {"actors": [{"name": "demo", "handler": "builtin"}]},
+            "log": {"format": "json"}})
+        self.addCleanup(daemon.kill)
+        daemon.start()
+        (first, *_) = servers.wait_for(lambda: daemon.records("bus_disconnected"), "the end")
+        self.assertIn("the server ended the session", first["why"])
+        server.join()
 
     def scheduler(self, name, redis):
         """Starts a scheduler with these settings of Redis; returns it."""

@@ -461,7 +461,7 @@ static void test_answers_that_waited(void **state)
     struct fixture *f = *state;
     struct calls c = {0};
 
-    f->config.call_timeout_ms = 200;
+    f->config.call_timeout_ms = 2000;
     expect_up(f);
     kill(redis.pid, SIGSTOP);
     waitpid(redis.pid, NULL, WUNTRACED);
@@ -471,7 +471,7 @@ static void test_answers_that_waited(void **state)
         uv_run(&f->loop, UV_RUN_NOWAIT); /* sends them */
     kill(redis.pid, SIGCONT);
     admin("PING"); /* Redis has read the calls before it */
-    usleep(250 * 1000);
+    usleep(2100 * 1000);
     run_until(f, c.answered == 3);
     assert_int_equal(c.results[STORE_OK], 3);
     assert_int_equal(f->downs, 0);
