@@ -82,6 +82,12 @@ class Story:
         """Includes entries that were lost before they were copied."""
         return bool(self.job.lost) or not self.world.durable
 
+    def _is_before_its_creation(self, at):
+        """Whether the job, as the store has it, was created later: the store has forgotten it, and
+        it was submitted again."""
+        first = self.job.history[0]
+        return self._may_have_forgotten() and first.event == "created" and at < int(first.at)
+
     def _answered(self):
         """I6: a command answered DONE is in the history, and the other way round."""
         for seen in self.job.commands:
@@ -174,7 +180,7 @@ class Story:
         """I10: each run has a request."""
         for run in self.job.runs:
             flight = self.flights.get((run.key, run.attempt))
-            if not flight and not self.job.lost:
+            if not flight and not self.job.lost and not self._is_before_its_creation(run.at):
                 self.say("I10", self._step(run.key), f"attempt {run.attempt} of {run.key} ran, and"
                                                      f" was never dispatched")
             elif (flight and run.at < flight.at - 1
@@ -296,7 +302,8 @@ class Story:
                     self.say("I3", flight.step, f"{flight.end} {early} ms before a reply carried"
                                                 f" {flight.token}")
         for token, request in self.trace.of_job(self.job.id):
-            if token not in self.replay.flights and not self.job.lost:
+            if (token not in self.replay.flights and not self.job.lost
+                    and not self._is_before_its_creation(self.trace.asked[token])):
                 self.say("I10", request.step, f"a request with the token {token}, never dispatched")
 
     def _promised(self, flight, request):
@@ -389,6 +396,7 @@ class Trace:
     def __init__(self, evidence):
         self._evidence = evidence
         self.requests = {}  # token -> StepRequest
+        self.asked = {}  # token -> when its request was seen first
         self.replies = collections.defaultdict(list)  # token -> (earliest time, StepReply)
         self.alerts = collections.defaultdict(list)  # job -> JobEvent
         self._published, self._redelivered = collections.Counter(), collections.Counter()
@@ -421,6 +429,7 @@ class Trace:
             token = wire.token_id(request.token)
             if token not in self.requests:
                 self.requests[token] = request
+                self.asked[token] = passed.at
                 self._of_job[request.job_id].append(token)
             self._published[token] += passed.way == "publish"
             self._redelivered[token] += passed.way == "deliver" and passed.redelivered

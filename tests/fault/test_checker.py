@@ -699,6 +699,16 @@ class Planted(unittest.TestCase):
         self.scene.pass_on("publish", "drover.tasks", wire.Requests(requests=[request]))
         self.found("I10", wire.token_id("0.zz"))
 
+    def test_I10_excused_where_the_job_was_created_again(self):
+        """A store that may forget has forgotten what was before, also what nobody has copied."""
+        request = wire.StepRequest(job_id="j", step="a", token="0.zz")
+        self.scene.at = int(self.scene.entry("j", 1)[2]) - 50
+        self.scene.pass_on("publish", "drover.tasks", wire.Requests(requests=[request]))
+        self.scene.effects.append(f"{self.scene.at} BEGIN j/b/1 7 do 99 {LOCK}")
+        self.found("I10", wire.token_id("0.zz"))
+        self.scene.world["durable"] = False
+        self.assertFalse([str(v) for v in self.judge() if "never dispatched" in str(v)])
+
     def receipts(self, **fields):
         for record in self.scene.client:
             if record["kind"] == "Receipt" and record["message"]["job_id"] == "j":
