@@ -79,7 +79,8 @@ class Settings(Page, unittest.TestCase):
 
     def keys_of_actors(self):
         """Those that the agent knows; the page has a paragraph for each, and for no other."""
-        source = (ROOT / "agent" / "agent_config.c").read_text()
+        source = "".join((ROOT / "agent" / name).read_text()
+                         for name in ("agent_config.c", "http_config.c"))
         lists = re.findall(r"keys\[\] = \{(.*?)\}", source, re.DOTALL)
         known = set(re.findall(r'"(\w+)"', " ".join(lists)))
         page = run(DROVER, "manual", self.name)[1].partition("# ACTORS")[2]
