@@ -50,7 +50,7 @@ struct stream {
     struct buf sending; /* ... what libuv is writing */
     struct tls *tls;    /* from the connect on; NULL: in clear text */
     char input[READ_SIZE];
-    char plain[READ_SIZE + TLS_RECORD_MAX]; /* what is decrypted of it, and of a record before */
+    char plain[READ_SIZE + TLS_RECORD_MAX]; /* decrypted: input, and a record begun before */
 };
 
 static void connect_next(struct stream *s);

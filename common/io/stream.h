@@ -57,7 +57,7 @@ int stream_open(struct stream **out, uv_loop_t *loop, const struct stream_target
  * -errno: then the stream is of no use any more. */
 int stream_write(struct stream *s, struct bytes data);
 
-/* For a person, where a stream takes too long to open: what has not answered. */
+/* Return: a text that says which server has not answered, of a stream that is not open yet. */
 const char *stream_missing(const struct stream *s);
 
 /* Whether the stream keeps bytes for which the socket had no room. More can be written, but the

@@ -149,7 +149,8 @@ static void test_no_broker(void **state)
     assert_no_broker(*state, bytes_str("HTTP/1.1 400 Bad Request\r\n"), "no broker");
 }
 
-/* What comes in place of connection.start ends the attempt, and the text names it. */
+/* The bus gives up a server that greets with another method than connection.start, and names the
+ * method. */
 static void assert_out_of_place(struct world *w, struct bytes frame, const char *words)
 {
     struct bus_config config = config_of(w, NULL);

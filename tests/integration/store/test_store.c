@@ -455,7 +455,8 @@ static void test_no_answer_in_time(void **state)
     assert_int_equal(f->downs, 1);
 }
 
-/* The process stood still until after the deadline: what came meanwhile is read first. */
+/* The process stands still until after the deadline of its calls. The store reads the answers that
+ * have come before it gives up the connection. */
 static void test_answers_that_waited(void **state)
 {
     struct fixture *f = *state;
@@ -470,8 +471,8 @@ static void test_answers_that_waited(void **state)
     for (int i = 0; i < 3; i++)
         uv_run(&f->loop, UV_RUN_NOWAIT); /* sends them */
     kill(redis.pid, SIGCONT);
-    admin("PING"); /* Redis has read the calls before it */
-    usleep(2100 * 1000);
+    admin("PING");       /* Redis has read the calls before it */
+    usleep(2100 * 1000); /* longer than call_timeout_ms */
     run_until(f, c.answered == 3);
     assert_int_equal(c.results[STORE_OK], 3);
     assert_int_equal(f->downs, 0);

@@ -1016,7 +1016,7 @@ static void test_truncated_answers(void **state)
 }
 
 /* Interim answers are not the answer, and trailers do not change it. */
-/* What has come is read before the error that came behind it. */
+/* The handler takes an answer that is complete, although an error of the connection follows it. */
 static void test_answer_before_a_reset(void **state)
 {
     struct world *w = *state;
