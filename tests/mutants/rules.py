@@ -4831,6 +4831,12 @@ RULES = {
             "    link->rounds = 1;\n",
             f"{BUS_BROKER} test_silent_host_after_a_connection",
         ),
+        "a node that only lets log in is waited for as long as one of one": (
+            "common/io/bus/link_calls.c",
+            "    return link->state < LINK_UP &&",
+            "    return link->state <= LINK_GREETING &&",
+            f"{BUS_BROKER} test_host_that_only_lets_log_in",
+        ),
         "a process never returns to its own host": (
             "common/io/bus/link.c",
             "    link->begins = lasted ? 0 : link->begins + 1;\n",

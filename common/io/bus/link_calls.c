@@ -163,12 +163,13 @@ static bool awaits_answer(const struct link *link)
     return begins || link->state == LINK_CLOSING || (calls && !link->blocked);
 }
 
-/* Where there are other hosts, one that does not answer is left sooner, in the first round. */
+/* Where there are other hosts, one that does not answer is left sooner, in the first round: also
+ * one that waits for the others of its cluster, after it has let log in. */
 static int64_t patience_ms(const struct link *link)
 {
     const int64_t usual = link->config->connect_timeout_ms;
 
-    return link->state <= LINK_GREETING && link->hosts->n > 1 && link->rounds == 0 &&
+    return link->state < LINK_UP && link->hosts->n > 1 && link->rounds == 0 &&
                    usual > ONE_OF_SEVERAL_MS
                ? ONE_OF_SEVERAL_MS
                : usual;

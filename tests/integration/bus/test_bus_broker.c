@@ -225,6 +225,45 @@ static bool accepts(int listener)
     return poll(&ready, 1, 0) == 1;
 }
 
+/* Lets the next client log in: answers what it has not asked yet. */
+static int let_log_in(int listener)
+{
+    static const uint8_t start[] = {1,   0,   0, 0, 0, 0, 28,  0,   10,  0,   10,  0,
+                                    9,   0,   0, 0, 0, 0, 0,   0,   5,   'P', 'L', 'A',
+                                    'I', 'N', 0, 0, 0, 5, 'e', 'n', '_', 'U', 'S', 0xce};
+    static const uint8_t tune[] = {1,  0, 0, 0, 0, 0, 12, 0, 10, 0,
+                                   30, 0, 2, 0, 2, 0, 0,  0, 0,  0xce};
+    static const uint8_t open_ok[] = {1, 0, 0, 0, 0, 0, 5, 0, 10, 0, 41, 0, 0xce};
+    int client = accept(listener, NULL, NULL);
+
+    assert_int_equal(write(client, start, sizeof(start)), sizeof(start));
+    assert_int_equal(write(client, tune, sizeof(tune)), sizeof(tune));
+    assert_int_equal(write(client, open_ok, sizeof(open_ok)), sizeof(open_ok));
+    return client;
+}
+
+/* A node that waits for others of its cluster lets log in, and answers nothing more: it is left as
+ * soon as one that says nothing at all. */
+static void test_host_that_only_lets_log_in(void **state)
+{
+    struct world *w = *state;
+    struct bus_config config = config_of(w, NULL);
+    char list[64];
+    int port, listener = listen_anywhere(&port), client;
+
+    snprintf(list, sizeof(list), "127.0.0.1:%d,localhost:%d", port, config.port);
+    config.host = list;
+    config.spread = "process 0";
+    config.connect_timeout_ms = INT_MAX;
+    begin(w, &w->a, &config);
+    until(w, accepts(listener));
+    client = let_log_in(listener);
+    until(w, w->a.ups == 1);
+    assert_true(says(&w->a, "channel: no answer"));
+    close(client);
+    close(listener);
+}
+
 /* A host that has said nothing any more is left out of the next round: it would only be waited for
  * again. */
 static void test_silent_host_is_left(void **state)
@@ -438,21 +477,14 @@ static void test_full_socket(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        bus_test(test_connections_closed),
-        bus_test(test_broker_away),
-        bus_test(test_persistent),
-        bus_test(test_silent_peer),
-        bus_test(test_silent_broker),
-        bus_test(test_no_broker),
-        bus_test(test_out_of_place),
-        bus_test(test_several_hosts),
-        bus_test(test_clear_text),
-        bus_test(test_heartbeats),
-        bus_test(test_frozen_broker),
-        bus_test(test_broker_reads_nothing),
-        bus_test(test_full_socket),
-        bus_test(test_silent_host_is_left),
-        bus_test(test_silent_host_after_a_connection),
+        bus_test(test_connections_closed),  bus_test(test_broker_away),
+        bus_test(test_persistent),          bus_test(test_silent_peer),
+        bus_test(test_silent_broker),       bus_test(test_no_broker),
+        bus_test(test_out_of_place),        bus_test(test_several_hosts),
+        bus_test(test_clear_text),          bus_test(test_heartbeats),
+        bus_test(test_frozen_broker),       bus_test(test_broker_reads_nothing),
+        bus_test(test_full_socket),         bus_test(test_host_that_only_lets_log_in),
+        bus_test(test_silent_host_is_left), bus_test(test_silent_host_after_a_connection),
         bus_test(test_own_host_again),
     };
 
