@@ -45,8 +45,8 @@ static const struct {
     const char *what;
 } MESSAGES[] = {
     {"request", "a request to an agent"},
-    {"reply", "an agent's replies, or progress that asks for no answer"},
-    {"progress", "an agent's progress that asks for an answer"},
+    {"reply", "an agent's replies"},
+    {"progress", "an agent's progress"},
     {"progress_answer", "the answer to progress"},
     {"control", "a command of the supervisor: Recover or Notify"},
     {"receipt", "the Receipt of a Submit"},
@@ -653,7 +653,7 @@ static const char *kind_of(const struct bus_message *m)
     if (!*m->exchange)
         return kind_of_answer(m);
     if (wire_reply_actor(m->exchange))
-        return m->reply_to ? "progress" : "reply";
+        return m->expires ? "progress" : "reply"; /* no reply expires */
     for (size_t i = 0; i < array_size(kinds); i++) {
         if (strcmp(m->exchange, kinds[i].exchange) == 0)
             return kinds[i].kind;

@@ -5354,6 +5354,12 @@ RULES = {
             "    if (false) {\n",
             "tests/integration/operation/test_failpoints.py Forbidden",
         ),
+        "a failpoint of replies fires for progress": (
+            "common/io/failpoint.c",
+            '        return m->expires ? "progress" : "reply";',
+            '        return m->expires && m->reply_to ? "progress" : "reply";',
+            "tests/integration/operation/test_failpoints.py Tasks.test_lost_reply",
+        ),
         "a failpoint fires for ever": (
             "common/io/failpoint.c",
             "        t->left--;\n",

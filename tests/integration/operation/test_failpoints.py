@@ -183,6 +183,17 @@ class Tasks(cluster.TestCase):
         self.assertEqual(events.count("dispatched"), events.count("silent") + 1)
         self.assertEqual(0, events.count("expired"))
 
+    def test_lost_reply(self):
+        """The reply is lost, and not the progress that the agent has sent before."""
+        c = self.cluster(failpoints={})
+        c.agents[0].fail("publish.reply.before=1*drop")
+        arguments = wire.payload(b"500", "application/json")
+        events = self.job(
+            c, one("job", action="sleep", arguments=arguments, lock_ms=1000, wait_ms=1000)
+        )
+        self.assertGreaterEqual(events.count("expired") + events.count("silent"), 1)
+        self.assertEqual(1, events.count("done"))
+
     def test_double(self):
         """A reply that comes twice is recorded once."""
         c = self.cluster(failpoints={})
