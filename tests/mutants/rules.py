@@ -4863,6 +4863,12 @@ RULES = {
             "    if (false && now <",
             f"{BUS_PUBLISH} test_nack_over_one_connection",
         ),
+        "a message that waits for its next connection stops the others": (
+            "common/io/bus/publisher.c",
+            "    while (!r && may_send(p))\n",
+            "    while (!r && !p->renewal.due && may_send(p))\n",
+            f"{BUS_PUBLISH} test_others_pass_a_refused_one",
+        ),
         "a queue that has taken a message may refuse the next one by the fault of the connection": (
             "common/io/bus/renewal.c",
             "    if (was_taken(r, place_of(m)) || ",

@@ -184,6 +184,27 @@ static void test_nack_over_three_connections(void **state)
     assert_true(clock_monotonic_ms() - began >= 250 + 500); /* the pauses */
 }
 
+/* While a message waits for its next connection the others go on. */
+static void test_others_pass_a_refused_one(void **state)
+{
+    struct world *w = *state;
+    struct bus_config config = config_of(w, NULL);
+    int downs, n = 1;
+
+    fill(w);
+    config.reconnect_min_ms = config.reconnect_max_ms = 1;
+    begin(w, &w->a, &config);
+    submit_number(&w->a, n);
+    until(w, w->a.ups == 2);
+    do { /* again if it was so slow that the next connection was due */
+        downs = w->a.downs;
+        publish_number(&w->a, ++n, "drover.replies", "reply");
+        until(w, w->a.outcomes[n] == 1);
+    } while (w->a.downs_before[n] != downs && w->a.outcomes[1] == 0);
+    assert_int_equal(w->a.outcomes[1], 0);
+    assert_int_equal(w->a.outcome[n], BUS_CONFIRMED);
+}
+
 /* Where another connection does not help a message is refused, and few of them are made. */
 static void test_nack_over_each_connection(void **state)
 {
@@ -449,6 +470,7 @@ int main(int argc, char **argv)
         bus_test(test_nack),
         bus_test(test_nack_over_one_connection),
         bus_test(test_nack_over_three_connections),
+        bus_test(test_others_pass_a_refused_one),
         bus_test(test_nack_over_each_connection),
         bus_test(test_missing_exchange),
         bus_test(test_address_that_closes_the_connection),
