@@ -110,7 +110,7 @@ def control_groups():
     return {path for path in pathlib.Path("/sys/fs/cgroup").glob("**/libpod_parent/**")}
 
 
-class Podman:
+class Podman(servers.Scope):
     def __init__(self):
         self._groups = control_groups()
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="drover-podman-"))
@@ -129,7 +129,7 @@ class Podman:
             "TMPDIR": str(self.directory / "tmp"),
         }
 
-    def __enter__(self):
+    def start(self):
         mount = pathlib.Path("/var/lib/containers")
         if not mount.exists():
             mount.mkdir()
@@ -138,15 +138,7 @@ class Podman:
             ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--net", "--pid", "--fork",
              "--kill-child", "--mount-proc", "sh", "-ec", PREPARE, self.directory],
             stdin=subprocess.DEVNULL, env=self._env)
-        try:
-            servers.wait_for(self._held, "namespaces")
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_exception):
-        self.close()
+        servers.wait_for(self._held, "namespaces")
 
     def _held(self):
         """The holder's child has become catatonit: everything is mounted."""

@@ -90,7 +90,7 @@ class Deploy(unittest.TestCase):
         cls.before = state_of_the_machine()
         cls.podman = podman.Podman()
         cls.addClassCleanup(cls.podman.close)
-        cls.podman.__enter__()
+        cls.podman.start()
         cls.addClassCleanup(lambda: cls.podman.alive() and cls.keep_logs())
         cls.podman.import_base(base)
         cls.secrets = cls.podman.directory / "secrets"
