@@ -43,6 +43,7 @@ struct stream {
     bool has_handle;    /* from uv_tcp_init() until it is closed */
     bool looking_up;    /* until libuv has called back */
     bool open;          /* connected */
+    bool heard;         /* the server has sent something */
     bool ended;         /* stream_close() was called */
     bool lost;          /* on_lost() was called */
     bool clear;         /* the last attempt was refused, because it would be in clear text */
@@ -249,17 +250,41 @@ static void advance_tls(struct stream *s, struct bytes cipher)
     }
 }
 
-/* What the server did in the middle of a handshake may be its only word about a certificate. */
+/* What the server did in the middle of a handshake may be its only word about a certificate; and
+ * before it has said anything, about clear text. */
 static void lose_read(struct stream *s, int error)
 {
     const char *what = error == UV_EOF ? "the server closed the connection" : uv_strerror(error);
     char why[WHY_LEN];
 
-    if (s->tls && !s->open) {
+    if (s->tls && !s->open)
         snprintf(why, sizeof(why), "TLS with %s port %d: %s", s->target.host, s->target.port, what);
-        what = why;
+    else if (!s->tls && !s->heard && s->target.host)
+        snprintf(why, sizeof(why), "%s before it said anything: does it expect TLS at this port?",
+                 what);
+    else
+        snprintf(why, sizeof(why), "%s", what);
+    lose(s, why);
+}
+
+/* Where the first bytes are an alert of TLS, nothing else follows. */
+static bool is_tls_alert(const struct stream *s, struct bytes data)
+{
+    return !s->heard && data.len > 1 && data.data[0] == 0x15 && data.data[1] == 3;
+}
+
+static void take_clear(struct stream *s, struct bytes data)
+{
+    char why[WHY_LEN];
+
+    if (is_tls_alert(s, data)) {
+        snprintf(why, sizeof(why), "the server expects TLS at this port: set %s.tls = true",
+                 s->target.settings);
+        lose_for(s, why, true);
+        return;
     }
-    lose(s, what);
+    s->heard = true;
+    s->callbacks->on_data(s->ctx, data);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
@@ -273,7 +298,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         return;
     }
     if (!s->tls)
-        s->callbacks->on_data(s->ctx, bytes_of(buf->base, (size_t)n));
+        take_clear(s, bytes_of(buf->base, (size_t)n));
     else
         advance_tls(s, bytes_of(buf->base, (size_t)n));
 }

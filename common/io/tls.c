@@ -248,7 +248,9 @@ static int fail_verified(struct tls *tls, long verdict)
                     "server_name to one",
                     tls->name);
     case X509_V_ERR_CERT_HAS_EXPIRED:
-        return fail(tls, true, "its certificate, or that of its authority, has expired");
+        return fail(
+            tls, true,
+            "its certificate, or that of its authority, has expired: the server needs a new one");
     case X509_V_ERR_CERT_NOT_YET_VALID:
         return fail(tls, true, "its certificate is not valid yet: is the clock right?");
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
@@ -275,10 +277,11 @@ static int fail_protocol(struct tls *tls)
         return fail(tls, false, "%s", reason ? reason : "the session has failed");
     switch (ERR_GET_REASON(error)) {
     case SSL_R_WRONG_VERSION_NUMBER:
-        return fail(tls, true, "it does not speak TLS at this port");
+        return fail(tls, true,
+                    "it does not speak TLS at this port: correct the port, or set tls = false");
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
-        return fail(tls, true, "it does not speak TLS 1.2 or later");
+        return fail(tls, true, "it does not speak TLS 1.2 or later: update it, or its settings");
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
@@ -288,6 +291,9 @@ static int fail_protocol(struct tls *tls)
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
         return fail(tls, true, "it refuses the certificate of cert_file, or its absence (%s)",
                     reason);
+    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE: /* of TLS 1.2, for either reason */
+        return fail(tls, true,
+                    "it ends the handshake: it wants a certificate (cert_file), or another cipher");
     default:
         return fail(tls, false, "%s", reason);
     }

@@ -11,7 +11,6 @@
 #include "io/bus/table.h"
 
 #define CHANNELS 2 /* link.h */
-#define TLS_ALERT 0x15
 
 void login_greet(struct buf *out)
 {
@@ -100,8 +99,6 @@ const char *login_fault(struct bytes first)
 {
     if (first.len == 0 || first.data[0] == AMQP_FRAME_METHOD)
         return NULL;
-    if (first.data[0] == TLS_ALERT)
-        return "the server speaks TLS at this port";
     if (first.data[0] == 'A')
         return "the broker does not speak AMQP 0-9-1";
     return "what answers there is no broker";

@@ -144,7 +144,7 @@ static void test_no_broker(void **state)
 {
     static const uint8_t alert[] = {0x15, 3, 3, 0, 2, 2, 70};
 
-    assert_no_broker(*state, bytes_of(alert, sizeof(alert)), "speaks TLS");
+    assert_no_broker(*state, bytes_of(alert, sizeof(alert)), "expects TLS at this port");
     assert_no_broker(*state, bytes_of("AMQP\0\1\0\0", 8), "does not speak AMQP 0-9-1");
     assert_no_broker(*state, bytes_str("HTTP/1.1 400 Bad Request\r\n"), "no broker");
 }
