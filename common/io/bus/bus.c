@@ -584,17 +584,17 @@ struct bus *bus_free(struct bus *bus)
 
 static int64_t tls_expiry(const struct bus *bus)
 {
-    int64_t publisher = link_tls_expiry(&bus->publisher.link);
-    int64_t consumer = link_tls_expiry(&bus->consumer.link);
+    const struct link *publisher = &bus->publisher.link, *consumer = &bus->consumer.link;
     int64_t own = bus->config.tls ? tls_context_expiry(bus->config.tls) : 0;
 
-    return tls_first_expiry(own, tls_first_expiry(publisher, consumer));
+    return tls_first_expiry(own, tls_first_expiry(publisher->peer_expiry, consumer->peer_expiry));
 }
 
 void bus_stats(const struct bus *bus, struct bus_stats *out)
 {
     *out = bus->stats;
     out->tls_expiry = tls_expiry(bus);
+    out->refused = bus->publisher.link.n_refused + bus->consumer.link.n_refused;
     if (!list_empty(&bus->open)) {
         const struct outgoing *oldest = list_entry(bus->open.next, struct outgoing, open);
 

@@ -251,6 +251,7 @@ static void lose(struct link *link, int error)
     if (is_news(link))
         log_warn("bus_disconnected", LOG_S("link", link->role->name), LOG_S("why", link->why));
     link->refused |= error == LINK_E_REFUSED;
+    link->n_refused += error == LINK_E_REFUSED;
     memcpy(link->reported, link->why, sizeof(link->why));
     drop_connection(link);
     back_off(link, error == LINK_E_SILENT);
@@ -391,11 +392,6 @@ void link_abandon(struct link *link)
     link->closing = true;
     if (link->state < LINK_ENDING)
         finish(link);
-}
-
-int64_t link_tls_expiry(const struct link *link)
-{
-    return link->stream ? stream_peer_expiry(link->stream) : 0;
 }
 
 void link_deinit(struct link *link)

@@ -109,7 +109,9 @@ struct link {
     char why[LINK_WHY_LEN]; /* of the last error */
     char reported[LINK_WHY_LEN]; /* of the last loss or refusal; "" for none */
     uint64_t connects;
-    uint64_t refusals;
+    uint64_t refusals;      /* that are reported: of whole rounds */
+    uint64_t n_refused;     /* all refusals, each host of a round counted */
+    int64_t peer_expiry;    /* of the certificates of the last broker; 0 for none */
     int64_t up_since;       /* ms of the loop; 0: this connection was never up */
     unsigned attempt;       /* since a connection lasted */
     unsigned attempts;      /* in all */
@@ -133,9 +135,6 @@ void link_pass(struct link *link);
  * LINK_ENDED. */
 void link_end(struct link *link);
 void link_abandon(struct link *link);
-
-/* When the first certificate of the broker expires, in seconds since 1970; 0: not known. */
-int64_t link_tls_expiry(const struct link *link);
 
 /* Frees what an ended link holds; its two timers are the owner's to close. */
 void link_deinit(struct link *link);

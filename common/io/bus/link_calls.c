@@ -74,6 +74,7 @@ int link_check_put(struct link *link, int r)
 void link_report_refused(struct link *link)
 {
     link->refusals++;
+    link->n_refused++;
     memcpy(link->reported, link->why, sizeof(link->why));
 }
 

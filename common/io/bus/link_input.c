@@ -14,6 +14,8 @@ static void go_up(struct link *link)
 {
     link->state = LINK_UP;
     link->connects++;
+    link->refused = false; /* another host was good */
+    link->peer_expiry = stream_peer_expiry(link->stream);
     link->up_since = (int64_t)uv_now(link->loop);
     link_await(link);
     log_info("bus_connected", LOG_S("link", link->role->name), LOG_S("host", link->host->name),

@@ -345,7 +345,15 @@ static void test_own_host_again(void **state)
     assert_true(says(&w->a, "localhost port"));
 }
 
-/* Clear text does not leave this machine. */
+static uint64_t refused(const struct probe *p)
+{
+    struct bus_stats stats;
+
+    bus_stats(p->bus, &stats);
+    return stats.refused;
+}
+
+/* Clear text does not leave this machine. Another host is good, so nothing is reported. */
 static void test_clear_text(void **state)
 {
     struct world *w = *state;
@@ -358,6 +366,9 @@ static void test_clear_text(void **state)
     begin(w, &w->a, &config);
     until(w, w->a.ups == 1);
     assert_true(says(&w->a, "192.0.2.1 is no loopback address"));
+    assert_int_equal(refused(&w->a), 1);
+    lose_connection(w); /* nor does that report it: the other host is good */
+    assert_int_equal(w->a.refusals, 0);
 }
 
 /* A bus with nothing to do keeps its connections by heartbeats. */
