@@ -88,7 +88,7 @@ static void try_sentinels(struct bytes sent, bool login)
 {
     const struct sentinel_config config = {"p", NULL, login ? "w" : NULL};
     struct sentinel_answer answers[SENTINELS] = {0};
-    struct sentinel_primary known = {0};
+    struct sentinel_choice choice = {0};
     CLEANUP(buf_deinit) struct buf command = {0};
     const struct resp_reply *reply;
     struct sentinel_talk talk;
@@ -99,17 +99,12 @@ static void try_sentinels(struct bytes sent, bool login)
     assert(resp_init(&reader) == 0);
     if (resp_feed(&reader, sent.data, sent.len) == 0) {
         while (resp_next(&reader, &reply) == 0 && reply) {
-            const struct sentinel_primary *chosen;
-
             if (!sentinel_hear(&talk, reply))
                 continue;
             check_answer(&talk.answer);
             answers[next++ % SENTINELS] = talk.answer;
-            chosen = sentinel_choose(answers, SENTINELS, &known);
-            assert(!chosen || *chosen->host);
-            assert(chosen || !*known.host);
-            if (chosen && chosen != &known)
-                known = *chosen;
+            sentinel_choose(&choice, answers, SENTINELS, next % SENTINELS == 0);
+            assert(*choice.known.host || talk.answer.kind != SENTINEL_NAMES);
             sentinel_ask(&talk, &config, false, &command);
         }
     }

@@ -132,6 +132,7 @@ class Group(servers.Scope):
         first.tls and first.tls.prepare()
         for replica in self.servers[1:]:
             replica.options += ["--replicaof", f"{servers.HOST} {first.known_port}"]
+        self._strangers = []
         quorum = n_sentinels // 2 + 1
         self.sentinels = [Sentinel(first, quorum, down_after_ms, conf, self._certificates)
                           for _ in range(n_sentinels)]
@@ -163,8 +164,17 @@ class Group(servers.Scope):
         with server.client() as client:
             return client.info("replication")["master_link_status"] == "up"
 
+    def stranger(self):
+        """Returns a Sentinel, to be started, of another group with the same name and a higher
+        epoch. It names a server that has just begun."""
+        server = Redis((), self._certificates)
+        self._strangers += [server, Sentinel(server, 1, 1000, f"sentinel config-epoch {NAME} 99\n",
+                                             self._certificates)]
+        server.start()
+        return self._strangers[-1]
+
     def close(self):
-        for server in [*self.sentinels, *self.servers]:
+        for server in [*self.sentinels, *self.servers, *self._strangers]:
             server.close()
         if self._folder:
             self._folder.cleanup()

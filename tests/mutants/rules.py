@@ -4648,15 +4648,35 @@ RULES = {
         ),
         "a Sentinel that was cut off is believed": (
             "common/io/store/sentinel.c",
-            "    if (*known->host && epoch < known->epoch && n_saying * 2 <= n)\n",
+            "    if (*known->host && epoch < known->epoch)\n",
             "    if (*known->host && epoch < 0)\n",
             f"{SENTINEL} test_cut_off",
         ),
         "Sentinels that were configured anew are not believed": (
             "common/io/store/sentinel.c",
-            "epoch < known->epoch && n_saying * 2 <= n)\n",
-            "epoch < known->epoch)\n",
+            "    else if (round && choice->contradicted < SENTINEL_ROUNDS)\n",
+            "    else if (false)\n",
             f"{SENTINEL} test_configured_anew",
+        ),
+        "a majority contradicts by the epoch alone": (
+            "common/io/store/sentinel.c",
+            "            names(&answers[i], primary->epoch) && "
+            "sentinel_is_same(&answers[i].primary, primary);\n",
+            "            names(&answers[i], primary->epoch);\n",
+            f"{SENTINEL} test_no_majority",
+        ),
+        "a wrong Sentinel with the highest epoch is believed again and again": (
+            "common/io/store/sentinel.c",
+            "    if (choice->contradicted == SENTINEL_ROUNDS)\n        primary = majority;\n",
+            "    if (choice->contradicted == SENTINEL_ROUNDS && majority) {\n"
+            "        primary = majority;\n        choice->contradicted = 0;\n    }\n",
+            f"{SENTINEL} test_wrong_sentinel",
+        ),
+        "a process begins with what the one wrong Sentinel names": (
+            "common/io/store/sentinel.c",
+            "    else if (!*choice->known.host)\n        choice->contradicted = SENTINEL_ROUNDS;\n",
+            "",
+            f"{SENTINEL} test_wrong_sentinel_at_first",
         ),
         "the oldest configuration of a primary counts": (
             "common/io/store/sentinel.c",

@@ -70,6 +70,9 @@ static const struct metric metrics[] = {
      "1 while an alarm at the broker keeps us from publishing"},
     {"broker_connects", METRIC_COUNTER, AT(broker_connects),
      "connections made to RabbitMQ; a process has one or two"},
+    {"broker_refused", METRIC_COUNTER, AT(broker_refused),
+     "connections, queues and rights that RabbitMQ has refused, and certificates of RabbitMQ that "
+     "we refused"},
     {"broker_published", METRIC_COUNTER, AT(broker_published),
      "messages given to be published, pulses too"},
     {"broker_confirmed", METRIC_COUNTER, AT(broker_confirmed),
@@ -92,17 +95,21 @@ static const struct metric metrics[] = {
      "without TLS"},
     {"store_up", METRIC_GAUGE, AT(store_up), "1 while connected to Redis"},
     {"store_connects", METRIC_COUNTER, AT(store_connects), "connections made to Redis"},
+    {"store_refused", METRIC_COUNTER, AT(store_refused),
+     "connections that Redis has refused, or we because of its certificate or settings"},
     {"store_tls_expiry_ms", METRIC_GAUGE, AT(store_tls_expiry_ms),
-     "when the first certificate of the connection to Redis expires, in seconds since 1970; 0 "
-     "without TLS"},
+     "when the first certificate of the connections to Redis and its Sentinels expires, in seconds "
+     "since 1970; 0 without TLS"},
     {"store_moves", METRIC_COUNTER, AT(store_moves),
      "primaries of Redis that were left because the Sentinels named another one"},
     {"store_sentinels", METRIC_GAUGE, AT(sentinels), "Redis Sentinels in the configuration"},
     {"store_sentinels_heard", METRIC_GAUGE, AT(sentinels_heard),
      "Redis Sentinels that name a primary now"},
+    {"store_sentinels_differ", METRIC_GAUGE, AT(sentinels_differ),
+     "Redis Sentinels that name another primary than the one in use"},
 };
 
-#define OF_THE_STORE 6 /* the last metrics, so many, are about the store */
+#define OF_THE_STORE 8 /* the last metrics, so many, are about the store */
 
 struct metric_set vitals_metrics(bool has_store)
 {

@@ -43,15 +43,15 @@ bool pulse_tick(struct pulse *p, bool expected);
 struct vitals {
     uint64_t ready;
     uint64_t broker_up, broker_blocked;
-    uint64_t broker_connects, broker_published, broker_confirmed, broker_returned;
+    uint64_t broker_connects, broker_refused, broker_published, broker_confirmed, broker_returned;
     uint64_t broker_delivered, broker_acked;
     uint64_t broker_unconfirmed, broker_oldest_unconfirmed_ms;
     uint64_t pulse_age_ms, pulse_round_trip_us;
     uint64_t loop_cpu_max_us;
     uint64_t broker_tls_expiry_ms; /* Unix ms; 0 for no certificate */
     /* last, because some roles have no store */
-    uint64_t store_up, store_connects, store_tls_expiry_ms, store_moves;
-    uint64_t sentinels, sentinels_heard;
+    uint64_t store_up, store_connects, store_refused, store_tls_expiry_ms, store_moves;
+    uint64_t sentinels, sentinels_heard, sentinels_differ;
 
     /* no metrics, but needed for `ready` */
     bool has_store;

@@ -158,28 +158,26 @@ static size_t support(const struct sentinel_answer *answers, size_t n,
     return count;
 }
 
-/* Return: the highest epoch; -1 if no Sentinel names a primary. @n_saying: how many say it. */
-static int64_t newest(const struct sentinel_answer *answers, size_t n, size_t *n_saying)
+/* Return: the highest epoch; -1 if no Sentinel names a primary. */
+static int64_t highest_epoch(const struct sentinel_answer *answers, size_t n)
 {
     int64_t epoch = -1;
 
     for (size_t i = 0; i < n; i++)
         if (answers[i].kind == SENTINEL_NAMES && answers[i].primary.epoch > epoch)
             epoch = answers[i].primary.epoch;
-    *n_saying = 0;
-    for (size_t i = 0; i < n; i++)
-        *n_saying += names(&answers[i], epoch);
     return epoch;
 }
 
-const struct sentinel_primary *sentinel_choose(const struct sentinel_answer *answers, size_t n,
-                                               const struct sentinel_primary *known)
+/* Return: the primary of the highest epoch, @known included; NULL for none. */
+static const struct sentinel_primary *newest(const struct sentinel_answer *answers, size_t n,
+                                             const struct sentinel_primary *known)
 {
     const struct sentinel_primary *best = NULL;
-    size_t n_saying, most = 0;
-    int64_t epoch = newest(answers, n, &n_saying);
+    int64_t epoch = highest_epoch(answers, n);
+    size_t most = 0;
 
-    if (*known->host && epoch < known->epoch && n_saying * 2 <= n)
+    if (*known->host && epoch < known->epoch)
         return known;
     for (size_t i = 0; i < n; i++) {
         const struct sentinel_primary *primary = &answers[i].primary;
@@ -193,4 +191,41 @@ const struct sentinel_primary *sentinel_choose(const struct sentinel_answer *ans
         }
     }
     return best;
+}
+
+/* Return: the primary that more than half of all name for one epoch; NULL for none. */
+static const struct sentinel_primary *of_majority(const struct sentinel_answer *answers, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (answers[i].kind == SENTINEL_NAMES && support(answers, n, &answers[i].primary) * 2 > n)
+            return &answers[i].primary;
+    return NULL;
+}
+
+static void count_contradiction(struct sentinel_choice *choice, bool contradicts, bool round)
+{
+    if (!contradicts)
+        choice->contradicted = 0;
+    else if (!*choice->known.host)
+        choice->contradicted = SENTINEL_ROUNDS;
+    else if (round && choice->contradicted < SENTINEL_ROUNDS)
+        choice->contradicted++;
+}
+
+bool sentinel_choose(struct sentinel_choice *choice, const struct sentinel_answer *answers,
+                     size_t n, bool round)
+{
+    const struct sentinel_primary *primary = newest(answers, n, &choice->known);
+    const struct sentinel_primary *majority = of_majority(answers, n);
+    bool same;
+
+    if (majority)
+        count_contradiction(choice, majority->epoch < primary->epoch, round);
+    if (choice->contradicted == SENTINEL_ROUNDS)
+        primary = majority;
+    if (!primary)
+        return false;
+    same = sentinel_is_same(primary, &choice->known);
+    choice->known = *primary;
+    return !same;
 }

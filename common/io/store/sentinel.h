@@ -61,20 +61,32 @@ void sentinel_ask(struct sentinel_talk *talk, const struct sentinel_config *conf
  * answered. */
 bool sentinel_hear(struct sentinel_talk *talk, const struct resp_reply *reply);
 
+#define SENTINEL_ROUNDS 10 /* of questions, for which a majority must contradict a newer epoch */
+
+/* Which primary counts. All 0 at first. */
+struct sentinel_choice {
+    struct sentinel_primary known;
+    unsigned contradicted; /* rounds for which a majority has contradicted the newest epoch */
+};
+
 /**
- * sentinel_choose() - the primary that counts
+ * sentinel_choose() - which primary counts now
  * @answers: the last one of each of the @n Sentinels that are configured
- * @known:   what counted before
+ * @round:   a round of questions has ended since the last call
  *
- * The highest epoch counts. Where Sentinels name different primaries for one epoch the known one
- * stays, else the one that most of them name. An epoch lower than the known one is that of a
- * Sentinel that was cut off; it counts only if more than half of all say it, and none says a higher
- * one: then they were configured anew.
+ * The highest epoch counts, at once: the first Sentinel that knows of a failover tells it. Where
+ * Sentinels name different primaries for one epoch the known one stays, else the one that most of
+ * them name. An epoch lower than the known one is that of a Sentinel that was cut off.
  *
- * Return: one of @answers; @known; or NULL if no primary is known.
+ * If more than half of all name one primary for a lower epoch, and that lasts for SENTINEL_ROUNDS
+ * rounds, they count: they were configured anew, or the one with the highest epoch is wrong or of
+ * another group. From then on, until no other epoch is higher, only a majority can name another
+ * primary. Where no primary is known yet a majority counts from the beginning.
+ *
+ * Return: whether choice->known has another address than before.
  */
-const struct sentinel_primary *sentinel_choose(const struct sentinel_answer *answers, size_t n,
-                                               const struct sentinel_primary *known);
+bool sentinel_choose(struct sentinel_choice *choice, const struct sentinel_answer *answers,
+                     size_t n, bool round);
 
 /* Whether two are the same address. */
 bool sentinel_is_same(const struct sentinel_primary *a, const struct sentinel_primary *b);

@@ -62,6 +62,8 @@ struct store {
     unsigned failures;   /* of connecting, since the last answer */
     unsigned rounds;     /* over all hosts, since the last answer */
     uint64_t moves;      /* primaries that were left because the Sentinels named another one */
+    uint64_t n_refused;  /* connections */
+    int64_t peer_expiry; /* of the certificates of the last server; 0 for none */
     struct rng rng;
     char last_reported[WHY_LEN]; /* trouble; "": none */
     void (*on_closed)(void *ctx);
@@ -212,6 +214,7 @@ static void on_link_lost(void *ctx, const char *why, bool refused)
 
     name_server(s, why, text);
     drop_link(s);
+    s->n_refused += refused;
     if (refused && !was_up)
         memcpy(s->refused, text, sizeof(text));
     if (was_up) {
@@ -240,6 +243,7 @@ static void on_link_up(void *ctx)
     s->begins += s->tried;
     s->tried = 0;
     s->refused[0] = s->last_reported[0] = '\0';
+    s->peer_expiry = store_link_peer_expiry(s->link);
     s->partitions = check->partitions;
     s->check_config.partitions = s->check_config.known = s->partitions;
     memcpy(s->run, check->run, sizeof(s->run));
@@ -416,6 +420,7 @@ static int settings_init(struct store *s, const struct store_config *config)
         .library = s->config.library,
         .read_only = s->config.read_only,
         .has_choice = s->config.master_name || s->hosts.n > 1,
+        .sentinels = s->config.master_name,
     };
     return rng_seed_system(&s->rng);
 }
@@ -522,12 +527,15 @@ const char *store_run(const struct store *s)
 void store_stats(const struct store *s, struct store_stats *out)
 {
     int64_t own = s->config.tls ? tls_context_expiry(s->config.tls) : 0;
+    int64_t sentinels = s->watch ? store_watch_expiry(s->watch) : 0;
 
     *out = (struct store_stats){
         .moves = s->moves,
         .sentinels = s->watch ? (unsigned)s->hosts.n : 0,
         .sentinels_heard = s->watch ? store_watch_heard(s->watch) : 0,
-        .tls_expiry = tls_first_expiry(own, s->link ? store_link_peer_expiry(s->link) : 0),
+        .sentinels_differ = s->watch ? store_watch_differing(s->watch) : 0,
+        .refused = s->n_refused,
+        .tls_expiry = tls_first_expiry(tls_first_expiry(own, sentinels), s->peer_expiry),
     };
 }
 

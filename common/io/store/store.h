@@ -109,11 +109,14 @@ uint32_t store_partitions(const struct store *s);
 const char *store_run(const struct store *s);
 
 struct store_stats {
-    uint64_t moves;           /* primaries that were left because Sentinels named another one */
-    unsigned sentinels;       /* in the configuration */
-    unsigned sentinels_heard; /* that name a primary now */
-    int64_t tls_expiry;       /* when the first certificate of the connection expires, ours or the
-                                 server's, in seconds since 1970; 0 for none */
+    uint64_t moves;            /* primaries that were left because Sentinels named another one */
+    unsigned sentinels;        /* in the configuration */
+    unsigned sentinels_heard;  /* that name a primary now */
+    unsigned sentinels_differ; /* that name another one than the one in use */
+    uint64_t refused;          /* connections that the server has refused, or its certificate; a
+                                  person must change something */
+    int64_t tls_expiry; /* when the first certificate expires, ours, the server's or a Sentinel's,
+                           in seconds since 1970; 0 for none */
 };
 
 void store_stats(const struct store *s, struct store_stats *out);

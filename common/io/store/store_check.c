@@ -119,8 +119,10 @@ static enum store_check_verdict judge_server(struct store_check *e, const char *
     if (mode[0] && strcmp(mode, "standalone") != 0)
         return refuse(e, "Redis runs in %s mode: point redis.host at a standalone primary", mode);
     if (strcmp(INFO(text, "role"), "slave") == 0 && e->config->has_choice) {
-        refuse(e, "this Redis is a replica of %s:%s", INFO(text, "master_host"),
-               INFO(text, "master_port"));
+        refuse(e, "this Redis is a replica of %s:%s: %s", INFO(text, "master_host"),
+               INFO(text, "master_port"),
+               e->config->sentinels ? "ask each Sentinel SENTINEL MASTER, one of them is wrong"
+                                    : "redis.host has to name the primary, too");
         return STORE_CHECK_WAIT;
     }
     if (strcmp(INFO(text, "role"), "slave") == 0)

@@ -45,6 +45,7 @@ struct store_check_config {
     unsigned replicas; /* strict: min-replicas-to-write must be at least this */
     const char *library; /* text of the library */
     bool has_choice;     /* another server may become the primary: a replica is waited for */
+    bool sentinels;      /* Sentinels have named the server */
     bool read_only; /* writes nothing: refuses a namespace or library that is absent, and a library
                        of another build */
 };

@@ -13,9 +13,8 @@
 #include "base/log.h"
 #include "io/stream.h"
 
-#define ASK_MS 500        /* between two questions to a Sentinel */
-#define PATIENCE_MS 2000  /* for one answer, and for a connection */
-#define LASTING_ROUNDS 10 /* for so long Sentinels may differ: they tell each other within two */
+#define ASK_MS 500       /* between two questions to a Sentinel */
+#define PATIENCE_MS 2000 /* for one answer, and for a connection */
 
 /* The connection to one Sentinel. */
 struct sentinel {
@@ -30,6 +29,7 @@ struct sentinel {
     bool waiting;                  /* a connection or an answer is awaited ... */
     uint64_t since;                /* ... since then, as uv_now() */
     unsigned attempts;             /* to connect, since the last answer */
+    int64_t expiry;                /* of its certificates, when it was connected last; 0 for none */
     char reported[sizeof(((struct sentinel_answer *)0)->why)];
 };
 
@@ -41,9 +41,8 @@ struct store_watch {
     void *ctx;
     struct sentinel sentinels[HOSTS_MAX];
     size_t n;
-    struct sentinel_primary known;
+    struct sentinel_choice choice;
     unsigned ticks;  /* since the beginning */
-    unsigned lower;  /* rounds, the last ones, in which the newest epoch was lower than the known */
     unsigned differ; /* rounds in which Sentinels named different primaries, the last ones */
     bool few;        /* less than a majority was heard, which was logged */
     bool closing;
@@ -78,18 +77,6 @@ static bool is_early(const struct store_watch *watch)
     return false;
 }
 
-static void take_primary(struct store_watch *watch, const struct sentinel_primary *primary)
-{
-    bool same = sentinel_is_same(primary, &watch->known);
-
-    watch->known = *primary;
-    if (same)
-        return;
-    log_info("store_primary", LOG_S("host", primary->host), LOG_I("port", primary->port),
-             LOG_I("epoch", primary->epoch));
-    watch->callbacks->on_primary(watch->ctx);
-}
-
 /* Tells why no Sentinel names a primary: of several reasons one that a person must remove. */
 static void report(struct store_watch *watch)
 {
@@ -106,23 +93,20 @@ static void report(struct store_watch *watch)
     watch->callbacks->on_trouble(watch->ctx, why, worst->answer.kind == SENTINEL_REFUSES);
 }
 
-/* @round: at the end of a round of questions. A lower epoch than the known one must last: while
- * Sentinels tell each other of a failover the first one that knows may be lost. */
+/* @round: at the end of a round of questions. */
 static void judge(struct store_watch *watch, bool round)
 {
+    const struct sentinel_primary *primary = &watch->choice.known;
     struct sentinel_answer answers[HOSTS_MAX];
-    const struct sentinel_primary *primary;
-    bool lower;
 
     if (watch->closing || is_early(watch))
         return;
     collect(watch, answers);
-    primary = sentinel_choose(answers, watch->n, &watch->known);
-    lower = primary && primary->epoch < watch->known.epoch;
-    if (round)
-        watch->lower = lower ? watch->lower + 1 : 0;
-    if (primary && primary != &watch->known && (!lower || watch->lower >= LASTING_ROUNDS))
-        take_primary(watch, primary);
+    if (!sentinel_choose(&watch->choice, answers, watch->n, round))
+        return;
+    log_info("store_primary", LOG_S("host", primary->host), LOG_I("port", primary->port),
+             LOG_I("epoch", primary->epoch));
+    watch->callbacks->on_primary(watch->ctx);
 }
 
 /* ---- one Sentinel ---- */
@@ -176,6 +160,7 @@ static void on_open(void *ctx)
     struct sentinel *s = ctx;
 
     s->open = s->login = true;
+    s->expiry = stream_peer_expiry(s->stream);
     ask(s);
 }
 
@@ -291,22 +276,37 @@ static void look_at_number(struct store_watch *watch)
         log_info("sentinels_heard", LOG_I("heard", heard), LOG_I("of", watch->n));
 }
 
-/* Sentinels learn of a failover from each other within a second. */
+static bool differs(const struct store_watch *watch, const struct sentinel *s)
+{
+    return s->answer.kind == SENTINEL_NAMES &&
+           !sentinel_is_same(&s->answer.primary, &watch->choice.known);
+}
+
+unsigned store_watch_differing(const struct store_watch *watch)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < watch->n; i++)
+        n += differs(watch, &watch->sentinels[i]);
+    return n;
+}
+
+/* Sentinels learn of a failover from each other within two seconds. */
 static void look_at_differences(struct store_watch *watch)
 {
+    const struct sentinel_primary *known = &watch->choice.known;
     const struct sentinel *other = NULL;
 
     for (size_t i = 0; i < watch->n; i++)
-        if (watch->sentinels[i].answer.kind == SENTINEL_NAMES &&
-            !sentinel_is_same(&watch->sentinels[i].answer.primary, &watch->known))
+        if (differs(watch, &watch->sentinels[i]))
             other = &watch->sentinels[i];
     watch->differ = other ? watch->differ + 1 : 0;
-    if (watch->differ == LASTING_ROUNDS)
+    if (watch->differ == SENTINEL_ROUNDS)
         log_warn("sentinels_disagree", LOG_S("host", other->host->name),
                  LOG_I("port", other->host->port), LOG_S("names", other->answer.primary.host),
                  LOG_I("names_port", other->answer.primary.port),
-                 LOG_I("epoch", other->answer.primary.epoch), LOG_S("used", watch->known.host),
-                 LOG_I("used_port", watch->known.port), LOG_I("used_epoch", watch->known.epoch));
+                 LOG_I("epoch", other->answer.primary.epoch), LOG_S("used", known->host),
+                 LOG_I("used_port", known->port), LOG_I("used_epoch", known->epoch));
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -320,7 +320,7 @@ static void on_tick(uv_timer_t *timer)
     if (watch->closing)
         return;
     look_at_number(watch);
-    if (*watch->known.host)
+    if (*watch->choice.known.host)
         look_at_differences(watch);
     else if (!is_early(watch))
         report(watch);
@@ -353,7 +353,16 @@ int store_watch_open(struct store_watch **out, uv_loop_t *loop, const struct sto
 
 const struct sentinel_primary *store_watch_primary(const struct store_watch *watch)
 {
-    return &watch->known;
+    return &watch->choice.known;
+}
+
+int64_t store_watch_expiry(const struct store_watch *watch)
+{
+    int64_t first = 0;
+
+    for (size_t i = 0; i < watch->n; i++)
+        first = tls_first_expiry(first, watch->sentinels[i].expiry);
+    return first;
 }
 
 static void on_handle_closed(uv_handle_t *handle)

@@ -45,5 +45,11 @@ const struct sentinel_primary *store_watch_primary(const struct store_watch *wat
 /* Return: how many Sentinels name a primary now. */
 unsigned store_watch_heard(const struct store_watch *watch);
 
+/* Return: how many of them name another primary than the one that counts. */
+unsigned store_watch_differing(const struct store_watch *watch);
+
+/* Return: when the first certificate of a Sentinel expires, in seconds since 1970; 0 for none. */
+int64_t store_watch_expiry(const struct store_watch *watch);
+
 /* Ends all connections; only on_gone still runs. Frees the watch later. */
 void store_watch_close(struct store_watch *watch);

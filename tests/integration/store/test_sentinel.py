@@ -9,6 +9,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
 
 import cluster
+import health
 import losses
 import sentinels
 import servers
@@ -28,8 +29,8 @@ class Sentinels(losses.TestCase):
 
     def begin_with(self, group, more=None, **how):
         redis = {**group.settings(), **(more or {})}
-        return self.begin(settings={r: {"redis": redis} for r in ("scheduler", "supervisor")},
-                          **how)
+        roles = {r: {"redis": redis} for r in ("scheduler", "supervisor")}
+        return self.begin(settings=health.settings(roles), **how)
 
     def look_at(self, c, server):
         """Has the test read another server."""
@@ -154,6 +155,47 @@ class Strict(Sentinels):
         self.expect_nothing_lost(c)
 
 
+class Wrong(Sentinels):
+    """One Sentinel of three is of another group, with a higher epoch."""
+
+    def begin_wrong(self, start):
+        group = self.group(n_sentinels=2)
+        stranger = group.stranger()
+        if start:
+            stranger.start()
+        hosts = f"{group.settings()['host']},{servers.HOST}:{stranger.known_port}"
+        return stranger, self.begin_with(group, {"host": hosts})
+
+    def disagreement(self, c, stranger, moves):
+        """The daemons have left a primary so often, and say which Sentinel is wrong."""
+        for daemon in c.schedulers + c.supervisors:
+            (record,) = servers.wait_for(lambda d=daemon: d.records("sentinels_disagree"), "it")
+            self.assertEqual(stranger.known_port, record["port"])
+            figures = health.metrics(daemon)
+            self.assertEqual(
+                (moves, 1, 3),
+                tuple(figures[f"drover_store_{name}"]
+                      for name in ("moves_total", "sentinels_differ", "sentinels_heard")))
+
+    def test_from_the_beginning(self):
+        stranger, c = self.begin_wrong(start=True)
+        self.submit(c, 5)
+        self.disagreement(c, stranger, 0)
+        self.expect_nothing_lost(c)
+
+    def test_later(self):
+        """The daemons follow it for five seconds, and then the majority."""
+        stranger, c = self.begin_wrong(start=False)
+        self.submit(c, 5)
+        self.await_receipts(c)
+        stranger.start()
+        for daemon in c.schedulers + c.supervisors:
+            servers.wait_for(lambda d=daemon: len(d.records("store_up")) == 3, "it to be back")
+        self.disagreement(c, stranger, 2)
+        self.submit(c, 5)
+        self.account(c)
+
+
 class Answers(Sentinels):
     """What Sentinels may answer that is of no use."""
 
@@ -193,7 +235,7 @@ class Answers(Sentinels):
         sentinel, replica = group.sentinels[0], group.servers[1]
         sentinel.ask("REMOVE", sentinels.NAME)
         sentinel.ask("MONITOR", sentinels.NAME, servers.HOST, replica.known_port, 1)
-        self.assertIn("this Redis is a replica of", self.why(group))
+        self.assertRegex(self.why(group), "this Redis is a replica of .*: ask each Sentinel")
 
     def test_login(self):
         conf = f"requirepass {sentinels.WORD}\n"

@@ -108,56 +108,66 @@ static void test_refusals(void **state)
 
 /* ---- several ---- */
 
-/* @answers: of each Sentinel the host and the epoch; NULL: it is silent. Return: the host that
- * counts; NULL: none. */
+/* What a Sentinel says: a host and an epoch; NULL: it is silent. */
 struct said {
     const char *host;
     int64_t epoch;
 };
 
+static struct sentinel_primary primary_of(struct said said)
+{
+    struct sentinel_primary primary = {.port = 1, .epoch = said.epoch};
+
+    snprintf(primary.host, sizeof(primary.host), "%s", said.host ? said.host : "");
+    return primary;
+}
+
+static bool choose(struct sentinel_choice *choice, const struct said *said, size_t n, bool round)
+{
+    struct sentinel_answer answers[5] = {0};
+
+    for (size_t i = 0; i < n; i++) {
+        answers[i].kind = said[i].host ? SENTINEL_NAMES : SENTINEL_SILENT;
+        answers[i].primary = primary_of(said[i]);
+    }
+    return sentinel_choose(choice, answers, n, round);
+}
+
+static void expect_known(const struct sentinel_choice *choice, const char *host, int64_t epoch)
+{
+    assert_string_equal(choice->known.host, host);
+    assert_int_equal(choice->known.epoch, epoch);
+}
+
+/* host: "" for none. */
 static void expect_choice(const struct said *said, size_t n, struct said known, const char *host,
                           int64_t epoch)
 {
-    struct sentinel_answer answers[5] = {0};
-    struct sentinel_primary before = {.port = 1, .epoch = known.epoch};
-    const struct sentinel_primary *chosen;
+    struct sentinel_choice choice = {.known = primary_of(known)};
+    bool other = strcmp(choice.known.host, host) != 0;
 
-    snprintf(before.host, sizeof(before.host), "%s", known.host ? known.host : "");
-    for (size_t i = 0; i < n; i++) {
-        answers[i].kind = said[i].host ? SENTINEL_NAMES : SENTINEL_SILENT;
-        answers[i].primary.port = 1;
-        answers[i].primary.epoch = said[i].epoch;
-        snprintf(answers[i].primary.host, sizeof(answers[i].primary.host), "%s",
-                 said[i].host ? said[i].host : "");
-    }
-    chosen = sentinel_choose(answers, n, &before);
-    if (!host) {
-        assert_null(chosen);
-        return;
-    }
-    assert_non_null(chosen);
-    assert_string_equal(chosen->host, host);
-    assert_int_equal(chosen->epoch, epoch);
+    assert_int_equal(choose(&choice, said, n, false), other);
+    expect_known(&choice, host, epoch);
 }
 
-#define CHOICE(known, host, epoch, ...)                                                            \
-    expect_choice((const struct said[]){__VA_ARGS__},                                              \
-                  sizeof((const struct said[]){__VA_ARGS__}) / sizeof(struct said), known, host,   \
-                  epoch)
+#define SAID(...)                                                                                  \
+    (const struct said[]){__VA_ARGS__},                                                            \
+        sizeof((const struct said[]){__VA_ARGS__}) / sizeof(struct said)
+#define CHOICE(known, host, epoch, ...) expect_choice(SAID(__VA_ARGS__), known, host, epoch)
 
 static const struct said none = {NULL, 0};
 
 static void test_highest_epoch(void **state)
 {
-    CHOICE(none, NULL, 0, {NULL, 0}, {NULL, 0}, {NULL, 0});
+    CHOICE(none, "", 0, {NULL, 0}, {NULL, 0}, {NULL, 0});
     CHOICE(none, "a", 0, {NULL, 0}, {"a", 0}, {NULL, 0});
-    CHOICE(none, "b", 3, {"a", 2}, {"b", 3}, {"a", 2});
+    CHOICE(none, "b", 3, {"a", 2}, {"b", 3}, {NULL, 0});
     CHOICE(((struct said){"a", 2}), "b", 3, {"a", 2}, {"b", 3}, {"a", 2});
     CHOICE(((struct said){"a", 2}), "a", 3, {"a", 3}, {"a", 2}, {NULL, 0});
     CHOICE(((struct said){"a", 2}), "b", 3, {NULL, 0}, {NULL, 0}, {"b", 3});
 }
 
-/* The known primary stays while no Sentinel, or less than half of them, know better. */
+/* The known primary stays while no Sentinel knows better. */
 static void test_cut_off(void **state)
 {
     CHOICE(((struct said){"b", 3}), "b", 3, {NULL, 0}, {NULL, 0}, {NULL, 0});
@@ -166,20 +176,80 @@ static void test_cut_off(void **state)
     CHOICE(((struct said){"b", 3}), "b", 3, {"a", 2}, {"a", 2}, {NULL, 0}, {NULL, 0});
 }
 
-static void test_configured_anew(void **state)
-{
-    CHOICE(((struct said){"b", 3}), "a", 0, {"a", 0}, {"a", 0}, {NULL, 0});
-    CHOICE(((struct said){"b", 3}), "b", 3, {"a", 0}, {"c", 1}, {"a", 0});
-    CHOICE(((struct said){"b", 3}), "c", 1, {"a", 0}, {"c", 1}, {"c", 1});
-    CHOICE(((struct said){"b", 3}), "a", 2, {"a", 2});
-}
-
 static void test_one_epoch(void **state)
 {
     CHOICE(none, "b", 1, {"a", 1}, {"b", 1}, {"b", 1});
     CHOICE(none, "a", 1, {"a", 1}, {"b", 1}, {NULL, 0});
     CHOICE(((struct said){"a", 1}), "a", 1, {"b", 1}, {"b", 1}, {"a", 1});
     CHOICE(((struct said){"c", 1}), "b", 1, {"a", 1}, {"b", 1}, {"b", 1});
+}
+
+/* They say the same for all rounds but the last one. */
+static void say(struct sentinel_choice *choice, const struct said *said, size_t n)
+{
+    const struct sentinel_primary before = choice->known;
+
+    for (int i = 1; i < SENTINEL_ROUNDS; i++) {
+        assert_false(choose(choice, said, n, false));
+        assert_false(choose(choice, said, n, true));
+        expect_known(choice, before.host, before.epoch);
+    }
+}
+
+/* All Sentinels, or most of them, were configured anew, and begin with a low epoch. */
+static void test_configured_anew(void **state)
+{
+    struct sentinel_choice choice = {.known = primary_of((struct said){"b", 3})};
+
+    say(&choice, SAID({"a", 0}, {"a", 0}, {NULL, 0}));
+    assert_true(choose(&choice, SAID({"a", 0}, {"a", 0}, {NULL, 0}), true));
+    expect_known(&choice, "a", 0);
+    assert_false(choose(&choice, SAID({"a", 0}, {"a", 0}, {NULL, 0}), true));
+    assert_true(choose(&choice, SAID({"a", 0}, {"a", 0}, {"c", 1}), false)); /* as ever */
+    expect_known(&choice, "c", 1);
+}
+
+/* A majority for one primary is needed, not for one epoch, and in each round. */
+static void test_no_majority(void **state)
+{
+    struct sentinel_choice choice = {.known = primary_of((struct said){"b", 3})};
+
+    say(&choice, SAID({"a", 0}, {"c", 0}, {NULL, 0}));
+    assert_false(choose(&choice, SAID({"a", 0}, {"c", 0}, {NULL, 0}), true));
+    say(&choice, SAID({"a", 0}, {"a", 0}, {NULL, 0}));
+    assert_false(choose(&choice, SAID({"a", 0}, {"b", 3}, {"b", 3}), true));
+    say(&choice, SAID({"a", 0}, {"a", 0}, {NULL, 0}));
+}
+
+/* A Sentinel that has a higher epoch than the others, and is wrong. */
+static void test_wrong_sentinel(void **state)
+{
+    struct sentinel_choice choice = {.known = primary_of((struct said){"a", 2})};
+
+    assert_true(choose(&choice, SAID({"a", 2}, {"a", 2}, {"x", 9}), false));
+    say(&choice, SAID({"a", 2}, {"a", 2}, {"x", 9}));
+    assert_true(choose(&choice, SAID({"a", 2}, {"a", 2}, {"x", 9}), true));
+    expect_known(&choice, "a", 2);
+    assert_false(choose(&choice, SAID({"a", 2}, {"a", 2}, {"x", 9}), false));
+    assert_false(choose(&choice, SAID({"a", 2}, {NULL, 0}, {"x", 9}), true));
+    assert_false(choose(&choice, SAID({"a", 2}, {"b", 3}, {"x", 9}), true));
+    expect_known(&choice, "a", 2);
+    assert_true(choose(&choice, SAID({"b", 3}, {"b", 3}, {"x", 9}), false)); /* a failover */
+    expect_known(&choice, "b", 3);
+    assert_false(choose(&choice, SAID({"b", 3}, {"b", 3}, {"b", 3}), false)); /* it is mended */
+    assert_true(choose(&choice, SAID({"b", 3}, {"b", 3}, {"c", 4}), false));
+    expect_known(&choice, "c", 4);
+}
+
+/* A process that begins believes the majority. */
+static void test_wrong_sentinel_at_first(void **state)
+{
+    struct sentinel_choice choice = {0};
+
+    assert_true(choose(&choice, SAID({"x", 9}, {"a", 2}, {"a", 2}), false));
+    expect_known(&choice, "a", 2);
+    assert_false(choose(&choice, SAID({"x", 9}, {"a", 2}, {"a", 2}), false));
+    expect_known(&choice, "a", 2);
 }
 
 static void test_same_address(void **state)
@@ -195,10 +265,12 @@ static void test_same_address(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_primary),   cmocka_unit_test(test_questions),
-        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_highest_epoch),
-        cmocka_unit_test(test_cut_off),   cmocka_unit_test(test_configured_anew),
-        cmocka_unit_test(test_one_epoch), cmocka_unit_test(test_same_address),
+        cmocka_unit_test(test_primary),         cmocka_unit_test(test_questions),
+        cmocka_unit_test(test_refusals),        cmocka_unit_test(test_highest_epoch),
+        cmocka_unit_test(test_cut_off),         cmocka_unit_test(test_one_epoch),
+        cmocka_unit_test(test_configured_anew), cmocka_unit_test(test_no_majority),
+        cmocka_unit_test(test_wrong_sentinel),  cmocka_unit_test(test_wrong_sentinel_at_first),
+        cmocka_unit_test(test_same_address),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

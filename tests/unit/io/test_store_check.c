@@ -220,7 +220,12 @@ static void replica_among_several(void)
     struct talk t = {.lines = lines, .config = {.has_choice = true}};
 
     assert_int_equal(converse(&t), STORE_CHECK_WAIT);
-    assert_string_equal(t.check.why, "this Redis is a replica of a:1");
+    assert_string_equal(t.check.why,
+                        "this Redis is a replica of a:1: redis.host has to name the primary, too");
+    t = (struct talk){.lines = lines, .config = {.has_choice = true, .sentinels = true}};
+    assert_int_equal(converse(&t), STORE_CHECK_WAIT);
+    assert_string_equal(t.check.why, "this Redis is a replica of a:1: ask each Sentinel SENTINEL "
+                                     "MASTER, one of them is wrong");
 }
 
 static void test_servers(void **state)
