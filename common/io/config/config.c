@@ -335,6 +335,10 @@ static int take_redis_uri(struct config *c, struct problem *problem)
 
     if (*c->redis.uri)
         ret = url_parse(c->redis.uri, sentinel ? "redis+sentinel" : "redis", &url, &inner);
+    if (ret == URL_E_SCHEME)
+        problem_set(&inner, "",
+                    "must begin with redis:// or rediss://, or with redis+sentinel:// or "
+                    "rediss+sentinel:// for Sentinels; Redis Cluster cannot be used");
     if (ret)
         return ret < 0 ? ret : uri_problem("redis.uri", &inner, problem);
     fault = take_redis_path(c, url.path, sentinel);

@@ -165,7 +165,7 @@ int url_parse(const char *text, const char *scheme, struct url *out, struct prob
     if (!take_scheme(&text, scheme, &out->tls)) {
         problem_set(problem, "", "must begin with %s:// or %.*ss%s://", scheme,
                     (int)strcspn(scheme, "+"), scheme, scheme + strcspn(scheme, "+"));
-        return URL_E_INVALID;
+        return URL_E_SCHEME;
     }
     r = url_split(bytes_str(text), out, problem);
     if (r)

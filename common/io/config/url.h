@@ -33,6 +33,7 @@ static inline void url_deinit_p(struct url *url)
 
 enum {
     URL_E_INVALID = 1,
+    URL_E_SCHEME,
 };
 
 /**
@@ -41,6 +42,7 @@ enum {
  * @out:     the caller releases it with url_deinit(); empty unless 0 is returned
  * @problem: never quotes the password
  *
- * Return: 0, -ENOMEM, or URL_E_INVALID with @problem set.
+ * Return: 0, -ENOMEM, URL_E_SCHEME if the text begins with another scheme, or URL_E_INVALID; with
+ * @problem set.
  */
 int url_parse(const char *text, const char *scheme, struct url *out, struct problem *problem);

@@ -221,7 +221,9 @@ static void test_file_refused(void **state)
     expect_refused("redis = { uri = \"redis+sentinels://a/p\"; };", NULL, NULL, "redis.uri",
                    "must begin with redis:// or rediss://");
     expect_refused("redis = { uri = \"amqp+sentinel://a/p\"; };", NULL, NULL, "redis.uri",
-                   "must begin with redis+sentinel:// or rediss+sentinel://");
+                   "or with redis+sentinel:// or rediss+sentinel:// for Sentinels");
+    expect_refused("redis = { uri = \"redis+cluster://a\"; };", NULL, NULL, "redis.uri",
+                   "Redis Cluster cannot be used");
     expect_refused("redis = { master_name = \"p\"; socket = \"/s\"; };", NULL, NULL, "redis.socket",
                    "leave one out");
     expect_refused("redis = { sentinel_user = \"u\"; };", NULL, NULL, "redis.sentinel_user",
