@@ -2,8 +2,7 @@
 /*
  * Hosts: the list of servers to which a connection may lead
  *
- * As text: "a", "a:5673", "[::1]:5673", "::1", or several of these with a comma between them. Used
- * by io/config and io/bus.
+ * As text: "a", "a:5673", "[::1]:5673", "::1", or several of these with a comma between them.
  */
 #pragma once
 

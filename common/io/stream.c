@@ -3,8 +3,7 @@
  * Stream: name lookup, connect, read and write by libuv, and a TLS session between
  *
  * See io/stream.h. What OpenSSL has to say is sent at once; what it cannot read yet is less than a
- * record. A number needs no lookup, so libuv
- * starts none of its threads for it.
+ * record. A number needs no lookup, so libuv starts none of its threads for it.
  */
 #include "io/stream.h"
 
@@ -192,6 +191,11 @@ int stream_write(struct stream *s, struct bytes data)
 bool stream_is_full(const struct stream *s)
 {
     return s->sending.len > 0;
+}
+
+size_t stream_unsent(const struct stream *s)
+{
+    return uv_stream_get_write_queue_size(&s->stream) + s->waiting.len;
 }
 
 /* ---- reading ---- */

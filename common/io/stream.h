@@ -3,9 +3,8 @@
  * Stream: a connection to a server that the loop drives; no call blocks
  *
  * Looks the name up, connects, begins a TLS session if one is wanted, and then carries bytes both
- * ways. All functions are called, and all
- * callbacks run, on the thread of the loop. A stream never connects again: its owner closes it and
- * opens another one.
+ * ways. All functions are called, and all callbacks run, on the thread of the loop. A stream never
+ * connects again: its owner closes it and opens another one.
  *
  * Used by io/bus and io/store.
  */
@@ -63,6 +62,9 @@ const char *stream_missing(const struct stream *s);
 /* Whether the stream keeps bytes for which the socket had no room. More can be written, but the
  * memory grows. */
 bool stream_is_full(const struct stream *s);
+
+/* Return: how many of these bytes there are. */
+size_t stream_unsent(const struct stream *s);
 
 /* When the first certificate of the server expires, in seconds since 1970; 0: not known. */
 int64_t stream_peer_expiry(const struct stream *s);

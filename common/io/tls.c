@@ -295,7 +295,7 @@ static int fail_protocol(struct tls *tls)
         return fail(tls, true,
                     "it ends the handshake: it wants a certificate (cert_file), or another cipher");
     default:
-        return fail(tls, false, "%s", reason);
+        return fail(tls, false, "%s", reason ? reason : "the session has failed");
     }
 }
 

@@ -1095,9 +1095,9 @@ RULES = {
         ),
         "a message over which the broker closes the channel costs all that was sent with it": (
             "common/io/bus/publisher.c",
-            "    if (p->n_wire != 1)\n        return;\n    if (!channel &&",
+            "    if (!m || !was_alone(p, m))\n        return;\n    if (!channel &&",
             "    while (channel && p->n_wire > 1)\n        refuse(p, first(&p->wire));\n"
-            "    m = first(&p->wire);\n"
+            "    m = first(&p->wire);\n    if (!m || !was_alone(p, m))\n        return;\n"
             "    if (!channel &&",
             f"{BUS_PUBLISH} test_missing_exchange",
         ),
@@ -4389,6 +4389,18 @@ RULES = {
             "        if (p->heard",
             f"{BUS_CONFIRMS} test_one_confirm_missing",
         ),
+        "a message that is sent alone keeps the others back for ever": (
+            "common/io/bus/publisher.c",
+            "    if (now - before->wired >= ALONE_MS)\n",
+            "    if (false)\n",
+            f"{BUS_CONFIRMS} test_first_confirm_missing",
+        ),
+        "a broker that reads slowly is left": (
+            "common/io/bus/link.c",
+            " || link->unread < before)\n",
+            ")\n",
+            f"{BUS_CONFIRMS} test_slow_line",
+        ),
         "a missing confirm is waited for as long as others come": (
             "common/io/bus/publisher.c",
             " || m->wired <= now - LONGEST * (int64_t)confirm_ms)",
@@ -4520,8 +4532,8 @@ RULES = {
         ),
         "a message overtakes the declaration of its queue": (
             "common/io/bus/publisher.c",
-            " && !must_declare(p);",
-            ";",
+            "           !must_declare(p) && has_room(p, now);",
+            "           has_room(p, now);",
             f"{BUS_QUEUES} test_task_queue_is_declared",
         ),
         "messages overtake one that waits for the declaration of its queue": (
@@ -4817,7 +4829,7 @@ RULES = {
     "Of several hosts each is tried before the pause, beginning with the process' own": {
         "a host that cannot be reached costs a pause": (
             "common/io/bus/link.c",
-            "    if (link->up_since || link->tried >= link->hosts->n) {\n",
+            "    if (link->up_since || is_round_over(link)) {\n",
             "    if (true) {\n",
             f"{BUS_BROKER} test_several_hosts",
         ),
@@ -4850,6 +4862,18 @@ RULES = {
             "    link->rounds = 0;\n",
             "    link->rounds = 1;\n",
             f"{BUS_BROKER} test_silent_host_after_a_connection",
+        ),
+        "a refusal by one host is reported although another one was good": (
+            "common/io/bus/link_input.c",
+            "    link->refused = false; /* another host was good */\n",
+            "",
+            f"{BUS_BROKER} test_clear_text",
+        ),
+        "a process that stood still takes its broker for silent": (
+            "common/io/bus/link.c",
+            "    } else if (link->overdue) {\n",
+            "    } else if (true) {\n",
+            f"{BUS_BROKER} test_process_that_stands_still",
         ),
         "a node that only lets log in is waited for as long as one of one": (
             "common/io/bus/link_calls.c",
@@ -4885,8 +4909,8 @@ RULES = {
         ),
         "a message that waits for its next connection stops the others": (
             "common/io/bus/publisher.c",
-            "    while (!r && may_send(p))\n",
-            "    while (!r && !p->renewal.due && may_send(p))\n",
+            "    while (!r && may_send(p, now))\n",
+            "    while (!r && !p->renewal.due && may_send(p, now))\n",
             f"{BUS_PUBLISH} test_others_pass_a_refused_one",
         ),
         "a queue that has taken a message may refuse the next one by the fault of the connection": (
@@ -4915,8 +4939,8 @@ RULES = {
         ),
         "another connection is made before its pause is over": (
             "common/io/bus/publisher.c",
-            "    if (!r && p->renewal.due && p->renewal.due <= now)\n",
-            "    if (!r && p->renewal.due)\n",
+            " p->renewal.due && p->renewal.due <= now)\n",
+            " p->renewal.due)\n",
             f"{BUS_PUBLISH} test_nack_over_three_connections",
         ),
     },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Bus: hands over to its two links once in each iteration of the loop, and calls back
+ * Bus: hands over to its two links at the end of each iteration of the loop, and calls back
  *
  * See io/bus/bus.h. The files of the bus, each of which calls only those below it:
  *
@@ -10,7 +10,9 @@
  *     direct.c, topology.c     messages to direct reply-to; exchanges and queues
  *     renewal.c                refusals that may be the fault of a connection
  *     outgoing.c               a message on its way out
- *     link.c                   a connection: login, calls, heartbeats, reconnects
+ *     link.c                   a connection: begin, heartbeats, loss, reconnects, end
+ *     link_input.c             what the broker sends: the login, answers, deliveries
+ *     link_calls.c             what goes to the broker: methods, messages, calls
  *     login.c, message.c       methods of the login; messages put together from frames
  *     frame.c                  frames, methods and properties, as bytes
  */
@@ -290,9 +292,9 @@ static void report_links(struct bus *bus)
             call->on_down(bus->ctx, publisher_lost ? publisher->reported : consumer->reported);
     }
     if (publisher_refused && running && call->on_refused)
-        call->on_refused(bus->ctx, publisher->reported);
+        call->on_refused(bus->ctx, publisher->refusal);
     if (consumer_refused && running && call->on_refused)
-        call->on_refused(bus->ctx, consumer->reported);
+        call->on_refused(bus->ctx, consumer->refusal);
     if (!bus->stats.up && is_up(publisher) && (is_up(consumer) || !consumes(bus))) {
         bus->stats.up = true;
         if (running && call->on_up)

@@ -363,6 +363,8 @@ static int consumer_deliver(struct link *link, const amqp_basic_deliver_t *deliv
     c->high++;
     *tag_state(c, c->high) = pulse ? TAG_ACKED : TAG_OPEN;
     link->assembly.pulse = pulse;
+    if (pulse && c->low + 1 == c->high)
+        c->low = c->high; /* else the tags of an idle process would fill the memory */
     if (pulse)
         return 0;
     link->assembly.handle = (c->epoch & HANDLE_EPOCH_MASK) << HANDLE_TAG_BITS | c->high;

@@ -2,7 +2,7 @@
 /*
  * Frames: see io/bus/frame.h
  *
- * Called by link.c, message.c, publisher.c and the fuzz target frames.
+ * Called by login.c, message.c, the files of the link, and the fuzz target frames.
  */
 #include "io/bus/frame.h"
 

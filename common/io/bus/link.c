@@ -88,11 +88,19 @@ static const struct stream_callbacks stream_callbacks = {
     .on_gone = on_gone,
 };
 
-static const struct host *next_host(struct link *link)
+static const struct host *next_host(const struct link *link)
 {
-    const size_t nth = link->begins + link->tried++;
+    const size_t nth = link->begins + link->tried;
 
     return &link->hosts->list[hosts_place(link->hosts, link->config->spread, nth)];
+}
+
+/* Whether all hosts were tried, but for one that was silent. */
+static bool is_round_over(const struct link *link)
+{
+    const size_t left = link->hosts->n - link->tried;
+
+    return left == 0 || (left == 1 && link->tried > 0 && next_host(link) == link->silent);
 }
 
 /* Each attempt at a host begins with another one of its addresses. */
@@ -100,9 +108,10 @@ static struct stream_target next_target(struct link *link)
 {
     const size_t n = link->hosts->n;
 
+    if (next_host(link) == link->silent && n > 1)
+        link->tried++;
     link->host = next_host(link);
-    if (link->host == link->silent)
-        link->host = next_host(link);
+    link->tried++;
     return (struct stream_target){
         .host = link->host->name,
         .port = link->host->port,
@@ -119,11 +128,12 @@ static void connect_now(struct link *link)
     const struct stream_target target = next_target(link);
     int r;
 
+    snprintf(link->user, sizeof(link->user), "%s", login_user(link->config));
     link->state = LINK_CONNECTING;
     link->frame_max = FRAME_MAX;
     link->heartbeat_ms = 0;
     link->close_method = 0;
-    link->closed_over = false;
+    link->closed_over = link->closed_over_queue = false;
     link->up_since = 0;
     link->said = (int64_t)uv_now(link->loop);
     link->quiet = link->full = 0;
@@ -207,7 +217,7 @@ static void back_off(struct link *link, bool silent)
 {
     int64_t pause = 0;
 
-    if (link->up_since || link->tried >= link->hosts->n) {
+    if (link->up_since || is_round_over(link)) {
         pause = next_pause(link);
         if (link->up_since)
             begin_anew(link, silent);
@@ -241,6 +251,13 @@ static bool is_news(struct link *link)
     return news;
 }
 
+static void note_refusal(struct link *link)
+{
+    link->refused = true;
+    link->n_refused++;
+    memcpy(link->refusal, link->why, sizeof(link->why));
+}
+
 static void lose(struct link *link, int error)
 {
     if (error == LINK_E_DONE || should_end(link)) {
@@ -250,8 +267,8 @@ static void lose(struct link *link, int error)
     name_host(link);
     if (is_news(link))
         log_warn("bus_disconnected", LOG_S("link", link->role->name), LOG_S("why", link->why));
-    link->refused |= error == LINK_E_REFUSED;
-    link->n_refused += error == LINK_E_REFUSED;
+    if (error == LINK_E_REFUSED)
+        note_refusal(link);
     memcpy(link->reported, link->why, sizeof(link->why));
     drop_connection(link);
     back_off(link, error == LINK_E_SILENT);
@@ -271,16 +288,22 @@ static void give_up(struct link *link)
     lose(link, LINK_E_SILENT);
 }
 
+/* The loop may have stood still: what the broker has sent meanwhile is read before it counts as
+ * silent. */
 static void on_timer(uv_timer_t *timer)
 {
     struct link *link = container_of(timer, struct link, timer);
 
-    if (link->state == LINK_WAITING)
+    if (link->state == LINK_WAITING) {
         connect_now(link);
-    else if (link->state == LINK_CLOSING)
+    } else if (link->state == LINK_CLOSING) {
         finish(link);
-    else
+    } else if (link->overdue) {
         give_up(link);
+    } else {
+        link->overdue = true;
+        uv_timer_start(timer, on_timer, 1, 0);
+    }
 }
 
 /* Ticks are counted, not time: where the loop stood still, what the broker has sent meanwhile is
@@ -291,10 +314,13 @@ static bool is_silent(struct link *link)
 }
 
 /* A broker that sends, and reads nothing, would be waited for until confirms are missing. Under an
- * alarm it reads nothing for as long as that lasts. */
+ * alarm it reads nothing for as long as that lasts. One that reads slowly is waited for. */
 static bool is_stuck(struct link *link)
 {
-    if (!link_is_full(link) || link->blocked)
+    const size_t before = link->unread;
+
+    link->unread = stream_unsent(link->stream);
+    if (!link_is_full(link) || link->blocked || link->unread < before)
         link->full = 0;
     else
         link->full++;

@@ -8,7 +8,7 @@
  * while it is under way.
  *
  *     WAITING -> CONNECTING -> GREETING -> LOGIN -> SETUP -> UP -> CLOSING -> ENDING -> ENDED
- *        ^__________|____________|___________|________|______|
+ *        ^__________|____________|___________|________|______|______|
  *
  * Functions return 0 or an enum link_error; the text for people is then in link->why. Only the link
  * itself drops its connection, when such an error has come back to it: nothing that a role calls
@@ -34,7 +34,7 @@ enum link_error {
     LINK_E_LOST = 1, /* the connection is gone or useless: connect again */
     LINK_E_REFUSED,  /* the broker said no: the same, but a person should know */
     LINK_E_DONE,     /* nothing went wrong: the link has ended */
-    LINK_E_SILENT,   /* as LINK_E_LOST, and the host says nothing any more */
+    LINK_E_SILENT,   /* as LINK_E_LOST, and the host says nothing, or reads nothing, any more */
 };
 
 struct link;
@@ -80,9 +80,11 @@ struct link {
     size_t tried;              /* ... and since then it has tried so many */
     unsigned rounds;           /* of all of them, since it was last connected */
     const struct host *silent; /* lost the last connection by silence: is left out of a round */
-    bool refused;              /* one of these has refused it, which is not reported yet */
+    bool refused;              /* one of these has refused it, which is reported if all fail */
     uint32_t known[HOSTS_MAX]; /* a hash of why each could not be connected to, as logged last */
     const struct host *host;   /* the present one */
+    char user[256];            /* as which it logs in there */
+    bool overdue;              /* the timer has run out once */
     enum link_state state;
     bool closing; /* to end once nothing is left to do */
     struct stream *stream;
@@ -102,12 +104,15 @@ struct link {
     int64_t said;         /* ms of the loop: of the last byte to the broker */
     unsigned quiet;       /* ticks since the last byte from the broker */
     unsigned full;        /* ticks since the broker has read anything of what waits */
+    size_t unread;        /* bytes that waited for it at the last tick */
 
     bool blocked;           /* by an alarm at the broker */
     uint16_t close_method;  /* of class basic: over which the broker closed the channel; or 0 */
-    bool closed_over;       /* the broker closed the connection, over something that it read */
+    bool closed_over;       /* the broker closed the connection, perhaps over a message */
+    bool closed_over_queue; /* ... over a method of the class queue */
     char why[LINK_WHY_LEN]; /* of the last error */
     char reported[LINK_WHY_LEN]; /* of the last loss or refusal; "" for none */
+    char refusal[LINK_WHY_LEN];  /* of the last refusal */
     uint64_t connects;
     uint64_t refusals;      /* that are reported: of whole rounds */
     uint64_t n_refused;     /* all refusals, each host of a round counted */

@@ -75,6 +75,7 @@ void link_report_refused(struct link *link)
 {
     link->refusals++;
     link->n_refused++;
+    memcpy(link->refusal, link->why, sizeof(link->why));
     memcpy(link->reported, link->why, sizeof(link->why));
 }
 
@@ -178,6 +179,7 @@ static int64_t patience_ms(const struct link *link)
 
 void link_await(struct link *link)
 {
+    link->overdue = false;
     if (awaits_answer(link))
         uv_timer_start(&link->timer, link->on_timer, (uint64_t)patience_ms(link), 0);
     else

@@ -15,7 +15,7 @@ static void go_up(struct link *link)
     link->state = LINK_UP;
     link->connects++;
     link->refused = false; /* another host was good */
-    link->peer_expiry = stream_peer_expiry(link->stream);
+    link->peer_expiry = link->stream ? stream_peer_expiry(link->stream) : 0;
     link->up_since = (int64_t)uv_now(link->loop);
     link_await(link);
     log_info("bus_connected", LOG_S("link", link->role->name), LOG_S("host", link->host->name),
@@ -97,12 +97,20 @@ static int on_opened(struct link *link)
     return r ? r : link->role->setup(link);
 }
 
+/* Class 0 is no method, as when a process of the broker has crashed. */
+static bool may_be_a_message(const amqp_connection_close_t *close)
+{
+    return close->reply_code != AMQP_CONNECTION_FORCED &&
+           (close->class_id == 0 || close->class_id == AMQP_BASIC_CLASS);
+}
+
 static int on_connection_close(struct link *link, const amqp_connection_close_t *close)
 {
     const char *what = link->state < LINK_SETUP ? "login" : "connection closed by the broker";
     amqp_connection_close_ok_t ok = {0};
 
-    link->closed_over = close->reply_code != AMQP_CONNECTION_FORCED;
+    link->closed_over = may_be_a_message(close);
+    link->closed_over_queue = close->class_id == AMQP_QUEUE_CLASS;
     frame_put_method(&link->out, 0, AMQP_CONNECTION_CLOSE_OK_METHOD, &ok);
     link_flush(link); /* out of courtesy; the connection ends in any case */
     return link_fail_closed(link, what, close->reply_code, close->reply_text);
@@ -222,7 +230,10 @@ static int check_content(struct link *link, int r)
 static int on_frame(struct link *link, const struct frame *frame)
 {
     struct assembly *a = &link->assembly;
+    bool content = frame->type == AMQP_FRAME_HEADER || frame->type == AMQP_FRAME_BODY;
 
+    if (content && frame->channel != LINK_CHANNEL)
+        return link_fail(link, LINK_E_LOST, "broker sent a part of a message out of place");
     switch (frame->type) {
     case AMQP_FRAME_METHOD:
         return on_method(link, frame);

@@ -2,7 +2,7 @@
 /*
  * Login: see io/bus/login.h
  *
- * Called by link.c.
+ * Called by link.c and link_input.c.
  */
 #include "io/bus/login.h"
 

@@ -2,8 +2,9 @@
 /*
  * Login: the methods by which a client opens a connection of AMQP 0-9-1
  *
- * Pure; used by link.c alone. The functions append frames to @out. Return: 0, -ENOMEM or -EMSGSIZE;
- * login_start_ok() also -ENOTSUP, if the broker offers no mechanism that Drover knows.
+ * Pure; used by the files of the link. The functions append frames to @out. Return: 0, -ENOMEM or
+ * -EMSGSIZE; login_start_ok() also -ENOTSUP, if the broker does not offer the mechanism that is
+ * configured.
  */
 #pragma once
 

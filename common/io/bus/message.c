@@ -2,7 +2,7 @@
 /*
  * Messages: see io/bus/message.h
  *
- * Called by link.c; bus_delivery_free() by all that get deliveries.
+ * Called by link.c and link_input.c; bus_delivery_free() by all that get deliveries.
  */
 #include "io/bus/message.h"
 

@@ -2,10 +2,10 @@
 /*
  * Publisher: the link that sends and learns what became of it
  *
- * That the library took a message proves nothing: only the broker's confirm does. So a message goes
- * from `waiting` to `wire` as it is sent, and leaves when it is confirmed,
- * refused or past its time. A lost connection moves what is on the wire back to the front of
- * `waiting`, in order.
+ * That a message was written to the socket proves nothing: only the broker's confirm does. So a
+ * message goes from `waiting` to `wire` as it is sent, and leaves when it is confirmed, refused or
+ * past its time. A lost connection moves what is on the wire back to the front of `waiting`, in
+ * order.
  *
  * A confirm that does not come would be waited for as long as the connection stays up. So it is
  * given up over a message that has been on the wire for long while none is confirmed, or one is
@@ -42,6 +42,11 @@
 
 #define LONGEST 6 /* times confirm_ms: half an hour, as RabbitMQ waits for an ack */
 
+/* How long a message that is sent alone keeps the others back: by then the broker has confirmed it,
+ * told of an alarm, or closed the connection over it; or its queue confirms nothing, as one without
+ * a majority, and the others must not wait for that. */
+#define ALONE_MS 2000
+
 #define RENEW_WITHIN_MS 500
 #define RENEWALS_MAX 3 /* for one message */
 
@@ -63,6 +68,11 @@ static struct outgoing *first(const struct list *list)
     return list_empty(list) ? NULL : list_entry(list->next, struct outgoing, node);
 }
 
+static struct outgoing *last(const struct list *list)
+{
+    return list_empty(list) ? NULL : list_entry(list->prev, struct outgoing, node);
+}
+
 /* --- outcomes --------------------------------------------------------------------------------- */
 
 static void settle(struct publisher *p, struct outgoing *m, enum bus_outcome outcome)
@@ -81,7 +91,7 @@ static bool is_pulse(const struct outgoing *m)
 static void settle_wire(struct publisher *p, struct outgoing *m, bool accepted)
 {
     p->n_wire--;
-    p->confirmed = true;
+    p->wide = true;
     if (!is_pulse(m))
         p->heard = clock_monotonic_ms();
     if (accepted && direct_is(m))
@@ -105,7 +115,7 @@ static bool keep_refused(struct publisher *p, struct outgoing *m)
         return false;
     m->renewals++;
     p->n_wire--;
-    p->confirmed = true;
+    p->wide = true;
     p->heard = now;
     list_remove(&m->node);
     list_append(&p->refused, &m->node);
@@ -282,8 +292,7 @@ static int send_message(struct publisher *p, struct outgoing *out, int64_t now)
              m->correlation_id);
     put_text(&properties, AMQP_BASIC_REPLY_TO_FLAG, &properties.reply_to, m->reply_to);
     if (p->link.config->identify)
-        put_text(&properties, AMQP_BASIC_USER_ID_FLAG, &properties.user_id,
-                 login_user(p->link.config));
+        put_text(&properties, AMQP_BASIC_USER_ID_FLAG, &properties.user_id, p->link.user);
     if (m->expires) {
         snprintf(expiration, sizeof(expiration), "%lld", (long long)(m->not_after - now));
         put_text(&properties, AMQP_BASIC_EXPIRATION_FLAG, &properties.expiration, expiration);
@@ -308,18 +317,24 @@ static bool is_in_doubt(const struct outgoing *m)
     return m && m->in_doubt;
 }
 
-/* How many messages may be on the wire. */
-static int window(const struct publisher *p)
+/* Whether one more message may be on the wire. */
+static bool has_room(struct publisher *p, int64_t now)
 {
-    if (!p->confirmed || is_in_doubt(first(&p->wire)) || is_in_doubt(first(&p->waiting)))
-        return 1;
-    return p->link.config->max_unconfirmed;
+    const struct outgoing *before = last(&p->wire), *next = first(&p->waiting);
+
+    if (!before)
+        return true;
+    if (p->wide && !is_in_doubt(before) && !is_in_doubt(next))
+        return p->n_wire < p->link.config->max_unconfirmed || is_pulse(next);
+    if (now - before->wired >= ALONE_MS)
+        return true;
+    link_tick_within(&p->link, before->wired + ALONE_MS - now);
+    return false;
 }
 
-static int send_first(struct publisher *p)
+static int send_first(struct publisher *p, int64_t now)
 {
     struct outgoing *m = first(&p->waiting);
-    int64_t now = clock_monotonic_ms();
     int r;
 
     if (m->message.not_after && now >= m->message.not_after) {
@@ -335,6 +350,7 @@ static int send_first(struct publisher *p)
         return 0;
     }
     list_remove(&m->node);
+    p->wide |= !list_empty(&p->wire);
     list_append(&p->wire, &m->node);
     p->n_wire++;
     m->tag = ++p->last_tag;
@@ -441,12 +457,12 @@ static int send_aside(struct publisher *p)
     return must_declare(p) ? declare_actor(p, first(&p->waiting)->message.actor) : 0;
 }
 
-static bool may_send(const struct publisher *p)
+static bool may_send(struct publisher *p, int64_t now)
 {
     const struct link *link = &p->link;
 
     return !link->blocked && !link_is_full(link) && !p->declaring && !list_empty(&p->waiting) &&
-           p->n_wire < window(p) && !must_declare(p);
+           !must_declare(p) && has_room(p, now);
 }
 
 /* Makes another connection once nothing is on the wire, so that nothing is sent twice for it; but
@@ -472,12 +488,12 @@ static int publisher_send(struct link *link)
     const int64_t now = clock_monotonic_ms();
     int r = mind_confirms(p);
 
-    if (!r && p->renewal.due && p->renewal.due <= now)
+    if (!r && !link->blocked && p->renewal.due && p->renewal.due <= now)
         return renew(p, now);
-    if (!r && p->renewal.due)
+    if (!r && p->renewal.due > now)
         link_tick_within(link, p->renewal.due - now);
-    while (!r && may_send(p))
-        r = send_first(p);
+    while (!r && may_send(p, now))
+        r = send_first(p, now);
     return r ? r : send_aside(p);
 }
 
@@ -519,12 +535,19 @@ static void refuse(struct publisher *p, struct outgoing *m)
     settle_wire(p, m, false);
 }
 
+/* Whether nothing else was sent in the ALONE_MS before it, the last on the wire. */
+static bool was_alone(const struct publisher *p, const struct outgoing *m)
+{
+    return m->node.prev == &p->wire ||
+           m->wired - list_entry(m->node.prev, struct outgoing, node)->wired >= ALONE_MS;
+}
+
 /* The broker closes the channel over one message (no such exchange, no right to it), or the
  * connection, and takes the confirms of the others with it. Which one it was shows when they are
  * sent again one at a time. */
 static void blame(struct publisher *p)
 {
-    struct outgoing *m = first(&p->wire);
+    struct outgoing *m = last(&p->wire);
     bool channel = p->link.close_method == (AMQP_BASIC_PUBLISH_METHOD & 0xffff);
 
     if (!channel && !p->link.closed_over)
@@ -535,7 +558,7 @@ static void blame(struct publisher *p)
         one->in_doubt = true;
         one->closings += !channel;
     }
-    if (p->n_wire != 1)
+    if (!m || !was_alone(p, m))
         return;
     if (!channel && m->closings < (direct_is(m) ? CLOSINGS_DIRECT : CLOSINGS_OTHER))
         return;
@@ -577,6 +600,21 @@ static void take_refused(struct publisher *p)
     }
 }
 
+/* An actor over whose queue the broker has closed the connection is not declared over the next one:
+ * messages to it are sent all the same. */
+static void keep_undeclarable(struct publisher *p)
+{
+    struct actor *actor = NULL;
+
+    if (p->declaring && p->link.closed_over_queue)
+        actor = list_entry(p->actors.prev, struct actor, node);
+    if (actor)
+        list_remove(&actor->node);
+    forget_actors(p);
+    if (actor)
+        list_append(&p->actors, &actor->node);
+}
+
 static void publisher_lost(struct link *link)
 {
     struct publisher *p = publisher_of(link);
@@ -589,10 +627,10 @@ static void publisher_lost(struct link *link)
     renewal_begin(&p->renewal, clock_monotonic_ms());
     p->n_wire = 0;
     p->last_tag = 0;
-    p->confirmed = false;
-    p->declaring = false;
+    p->wide = false;
     p->inspection.asked = false;
-    forget_actors(p);
+    keep_undeclarable(p);
+    p->declaring = false;
 }
 
 void publisher_init(struct publisher *p)

@@ -29,7 +29,7 @@ struct publisher {
     struct list refused; /* to be sent over another connection */
     int n_wire;
     uint64_t last_tag;
-    bool confirmed;     /* something was, on this connection */
+    bool wide;          /* more than one message may be on the wire */
     int64_t heard;      /* CLOCK_MONOTONIC ms of the last confirm, pulses aside */
     int64_t held_up;    /* likewise: until then at least by an alarm */
     struct list actors; /* whose task queues were declared on this connection */

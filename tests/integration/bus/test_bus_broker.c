@@ -264,6 +264,23 @@ static void test_host_that_only_lets_log_in(void **state)
     close(listener);
 }
 
+/* The process stands still for longer than an answer may take, at each step of a login: what the
+ * broker has sent meanwhile counts. */
+static void test_process_that_stands_still(void **state)
+{
+    struct world *w = *state;
+    struct bus_config config = config_of(w, NULL);
+
+    config.connect_timeout_ms = 500;
+    begin(w, &w->a, &config);
+    for (int i = 0; i < 50 && w->a.ups == 0; i++) {
+        usleep(600000);
+        uv_run(&w->loop, UV_RUN_NOWAIT);
+    }
+    assert_int_equal(w->a.ups, 1);
+    assert_false(says(&w->a, "no answer"));
+}
+
 /* A host that has said nothing any more is left out of the next round: it would only be waited for
  * again. */
 static void test_silent_host_is_left(void **state)
@@ -488,14 +505,23 @@ static void test_full_socket(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        bus_test(test_connections_closed),  bus_test(test_broker_away),
-        bus_test(test_persistent),          bus_test(test_silent_peer),
-        bus_test(test_silent_broker),       bus_test(test_no_broker),
-        bus_test(test_out_of_place),        bus_test(test_several_hosts),
-        bus_test(test_clear_text),          bus_test(test_heartbeats),
-        bus_test(test_frozen_broker),       bus_test(test_broker_reads_nothing),
-        bus_test(test_full_socket),         bus_test(test_host_that_only_lets_log_in),
-        bus_test(test_silent_host_is_left), bus_test(test_silent_host_after_a_connection),
+        bus_test(test_connections_closed),
+        bus_test(test_broker_away),
+        bus_test(test_persistent),
+        bus_test(test_silent_peer),
+        bus_test(test_silent_broker),
+        bus_test(test_no_broker),
+        bus_test(test_out_of_place),
+        bus_test(test_several_hosts),
+        bus_test(test_clear_text),
+        bus_test(test_heartbeats),
+        bus_test(test_frozen_broker),
+        bus_test(test_broker_reads_nothing),
+        bus_test(test_full_socket),
+        bus_test(test_host_that_only_lets_log_in),
+        bus_test(test_process_that_stands_still),
+        bus_test(test_silent_host_is_left),
+        bus_test(test_silent_host_after_a_connection),
         bus_test(test_own_host_again),
     };
 

@@ -36,6 +36,7 @@ struct proxy {
     int port;
     pthread_t thread;
     _Atomic int withholds; /* how many more to withhold */
+    _Atomic bool slow;     /* read from the client 32 KiB at a time, fifty times a second */
     uint8_t kept[64];      /* the last one */
     size_t n_kept;
     _Atomic bool releases; /* send it, and close the connection */
@@ -103,7 +104,9 @@ static void pump(struct proxy *proxy, int client, int broker)
             return;
         }
         if (fds[0].revents) {
-            n = read(client, bytes, sizeof(bytes));
+            n = read(client, bytes, proxy->slow ? sizeof(bytes) / 2 : sizeof(bytes));
+            if (proxy->slow)
+                usleep(20000);
             if (n <= 0 || write(broker, bytes, (size_t)n) != n)
                 return;
         }
@@ -140,11 +143,14 @@ static void *proxy_main(void *context)
 
 static void proxy_start(struct proxy *proxy)
 {
+    const int little = 65536;
+
     signal(SIGPIPE, SIG_IGN);
-    proxy->ends = proxy->releases = proxy->released = false;
+    proxy->ends = proxy->releases = proxy->released = proxy->slow = false;
     proxy->withholds = 0;
     proxy->n_kept = 0;
     proxy->listener = listen_anywhere(&proxy->port);
+    setsockopt(proxy->listener, SOL_SOCKET, SO_RCVBUF, &little, sizeof(little));
     assert_int_equal(pthread_create(&proxy->thread, NULL, proxy_main, proxy), 0);
 }
 
@@ -230,6 +236,59 @@ static void test_one_confirm_missing(void **state)
 static void test_confirm_missing_on_one_route(void **state)
 {
     one_confirm_missing(*state, "", "drover.submit");
+}
+
+/* A bus publishes through the proxy, and waits for a confirm as long as it takes. */
+static void begin_patient(struct world *w, struct proxy *proxy)
+{
+    struct bus_config config = config_of(w, NULL);
+
+    proxy_start(proxy);
+    config.host = "127.0.0.1";
+    config.port = proxy->port;
+    config.heartbeat_s = 1;
+    config.confirm_ms = INT_MAX;
+    begin(w, &w->a, &config);
+}
+
+/* The first message of a connection is not confirmed, as by a queue without a majority: the others
+ * wait for it only a moment. */
+static void test_first_confirm_missing(void **state)
+{
+    struct world *w = *state;
+    static struct proxy proxy; /* its thread outlives a failed test */
+    const int n = 5;
+
+    begin_patient(w, &proxy);
+    proxy.withholds = 1;
+    submit_number(&w->a, 1);
+    until(w, proxy.withholds == 0);
+    for (int i = 2; i <= n; i++) {
+        publish_number(&w->a, i, "drover.replies", "reply");
+        until(w, w->a.outcomes[i] == 1);
+    }
+    assert_int_equal(w->a.outcomes[1], 0);
+    assert_int_equal(w->a.downs, 0);
+    close_bus(w, &w->a, 100);
+    proxy_end(&proxy);
+}
+
+/* --- a slow line ------------------------------------------------------------------------------ */
+
+/* A large message takes far longer than the broker may read nothing. */
+static void test_slow_line(void **state)
+{
+    struct world *w = *state;
+    static struct proxy proxy; /* its thread outlives a failed test */
+
+    begin_patient(w, &proxy);
+    proxy.slow = true;
+    publish_large(&w->a, 1, 1, 12000000);
+    until(w, w->a.n_outcomes == 1);
+    assert_confirmed(&w->a, 1);
+    assert_int_equal(w->a.downs, 0);
+    shut(w, &w->a);
+    proxy_end(&proxy);
 }
 
 /* A confirm and the loss of the connection are read at the same time: the message was confirmed
@@ -351,6 +410,8 @@ int main(int argc, char **argv)
         bus_test(test_no_confirms),
         bus_test(test_one_confirm_missing),
         bus_test(test_confirm_missing_on_one_route),
+        bus_test(test_first_confirm_missing),
+        bus_test(test_slow_line),
         bus_test(test_confirmed_and_lost),
         bus_test(test_alarm),
         bus_test(test_alarm_drains),
