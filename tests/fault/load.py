@@ -65,8 +65,8 @@ class Load:
                     channel = self._open(number)
                     channel.confirm_delivery()
                 body = wire.submit(job_id, self._steps, reply_to=QUEUE).SerializeToString()
-                channel.basic_publish("drover.submit", "submit", body,
-                                      pika.BasicProperties(delivery_mode=2), mandatory=True)
+                client.publish(channel, "drover.submit", "submit", body,
+                               pika.BasicProperties(delivery_mode=2), mandatory=True)
             except (*client.LOST, *client.UNROUTED):  # see client.Client.call
                 if channel and channel.connection.is_open:
                     with contextlib.suppress(*client.LOST):

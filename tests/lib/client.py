@@ -17,6 +17,19 @@ import wire
 
 LOST = (pika.exceptions.AMQPConnectionError, pika.exceptions.AMQPChannelError, OSError)
 UNROUTED = (pika.exceptions.UnroutableError, pika.exceptions.NackError)
+CONFIRM_S = 20
+
+
+def publish(channel, *arguments, **more):
+    """basic_publish() over a channel with confirms. The connection is given up if none comes, as by
+    a daemon (confirm_ms): RabbitMQ 3.10 may lose one when a node that was frozen goes on."""
+    connection = channel.connection._impl
+    lost = pika.exceptions.StreamLostError("no confirm")
+    timer = connection._adapter_call_later(CONFIRM_S, lambda: connection._terminate_stream(lost))
+    try:
+        return channel.basic_publish(*arguments, **more)
+    finally:
+        connection._adapter_remove_timeout(timer)
 
 
 class Client:
@@ -94,7 +107,7 @@ class Client:
         properties = pika.BasicProperties(
             **{"user_id": self._user, **properties}
         )
-        self.call(lambda c: c.basic_publish(exchange, key, body, properties, mandatory))
+        self.call(lambda c: publish(c, exchange, key, body, properties, mandatory))
 
     def submit(self, submit):
         if not submit.reply_to:
