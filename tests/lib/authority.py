@@ -16,6 +16,16 @@ SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "authority.py"
 Issued = collections.namedtuple("Issued", "cert key")
 
 
+def self_signed(folder, host):
+    """Returns a certificate that no authority has signed."""
+    issued = Issued(pathlib.Path(folder) / "self.pem", pathlib.Path(folder) / "self.key")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={host}", "-addext",
+                    f"subjectAltName=DNS:{host}", "-keyout", issued.key, "-out", issued.cert],
+                   check=True, capture_output=True)
+    return issued
+
+
 class Authority:
     """An authority of its own, or the one that the folder has already."""
 

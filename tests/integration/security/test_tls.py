@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import threading
+import warnings
 
 TESTS = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TESTS / "lib"), str(TESTS / "fault")]
@@ -19,12 +20,14 @@ import redis
 
 import authority
 import cluster
+import health
 import load
 import servers
 import tap
 import wire
 
 CLIENT = "drover-client"
+USERS = ("drover-first", "drover-second")  # whose certificates change
 
 
 class Tls(cluster.TestCase):
@@ -78,6 +81,38 @@ class Tls(cluster.TestCase):
                            RABBITMQ__CA_FILE=self.rabbit.tls.ca, RABBITMQ__LOGIN="certificate",
                            RABBITMQ__CERT_FILE=own.cert, RABBITMQ__KEY_FILE=own.key)
         self.assertEqual(0, done[0], done[1])
+
+    def test_client_certificate_of_another_user(self):
+        """After SIGHUP the connections that are there go on as the user of the old certificate, and
+        new ones are those of the new user."""
+        first, second = (self.rabbit.tls.authority.issue_client(name) for name in USERS)
+        for name in USERS:
+            self.rabbit.rabbitmqctl("add_user", name, "unknown to all")
+            self.addCleanup(self.rabbit.rabbitmqctl, "delete_user", name)
+        login = {"login": "certificate", "cert_file": str(first.cert), "key_file": str(first.key)}
+        known = {"security": {"supervisors": " ".join(USERS)}}
+        c = self.cluster(supervisors=0, settings=health.settings({"scheduler": known}))
+        for name in USERS:
+            self.rabbit.rabbitmqctl("set_permissions", "-p", c.name, name, ".*", ".*", ".*")
+        supervisor = c.add_supervisor({**health.settings()["supervisor"], "rabbitmq": login})
+        servers.wait_for(supervisor.up, "it to log in")
+        shutil.copy(second.cert, first.cert)
+        shutil.copy(second.key, first.key)
+        supervisor.signal(signal.SIGHUP)
+        servers.wait_for(lambda: supervisor.records("reloaded"), "the other certificate")
+        confirmed = health.metrics(supervisor)["drover_broker_confirmed_total"]
+        longer = wire.step("a", action="sleep", arguments=wire.payload(b"60000", "text/plain"),
+                           lock_ms=1000, wait_ms=1000)
+        c.client.submit(wire.submit("job", [longer]))  # than its lease: a supervisor ends that
+        servers.wait_for(
+            lambda: health.metrics(supervisor)["drover_broker_confirmed_total"] > confirmed,
+            "its command to be confirmed")
+        self.assertEqual([], supervisor.records("bus_disconnected"))
+        self.rabbit.rabbitmqctl("close_all_connections", "-p", c.name, "rotation")
+        servers.wait_for(lambda: len(supervisor.records("bus_up")) > 1, "it to be back")
+        users = self.rabbit.rabbitmqctl("list_connections", "user").split()
+        self.assertIn(USERS[1], users)
+        self.assertNotIn(USERS[0], users)
 
     # --- refusals ---
 
@@ -167,37 +202,114 @@ class Tls(cluster.TestCase):
         self.assertIn("the server ended the session", first["why"])
         server.join()
 
-    def scheduler(self, name, redis):
-        """Starts a scheduler with these settings of Redis; returns it."""
+    def start(self, role, name, **groups):
+        """Starts a daemon; returns it."""
         settings = {"name": name, "log": {"format": "json"},
-                    "rabbitmq": {"port": self.rabbit.port}, "redis": redis}
-        daemon = cluster.Daemon("scheduler", name, self.directory, settings)
+                    "health": {"listen": f"{servers.HOST}:0"},
+                    "rabbitmq": {"port": self.rabbit.port}, **groups}
+        daemon = cluster.Daemon(role, name, self.directory, settings)
         self.addCleanup(daemon.kill)
         daemon.start()
         return daemon
 
-    def test_refused_stores(self):
-        tls = self.redis.tls
+    def accept(self, listener, context):
+        """Begins a TLS session with each client, or ends the connection if @context is None."""
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:  # the test is over
+                return
+            with connection, contextlib.suppress(OSError):
+                if context:
+                    context.wrap_socket(connection, server_side=True).close()
+                else:
+                    connection.recv(65536)
+
+    def fake(self, certificate=None, **versions):
+        """Returns the port of a server that does no more than a handshake with this certificate;
+        None: it ends the connection in the middle of the handshake."""
+        context = None
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.set_ciphers("DEFAULT@SECLEVEL=0")  # else there is no TLS 1.1
+            context.load_cert_chain(certificate.cert, certificate.key)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about versions that nobody should use
+            for name, value in versions.items():
+                setattr(context, name, value)
+        listener = self.enterContext(socket.create_server((servers.HOST, 0)))
+        threading.Thread(target=self.accept, args=(listener, context), daemon=True).start()
+        return listener.getsockname()[1]
+
+    def bad_servers(self, tls):
+        """Returns name -> (the settings of a connection to a server that no client may use, what is
+        said of it, whether a person must mend it)."""
         good = {"host": "localhost", "port": tls.port, "tls": True, "ca_file": str(tls.ca)}
+        issue = tls.authority.issue_server
+        self_signed = authority.self_signed(self.directory, "localhost")
+        old = self.fake(issue("old", "localhost"), minimum_version=ssl.TLSVersion.TLSv1,
+                        maximum_version=ssl.TLSVersion.TLSv1_1)
         silent = self.enterContext(socket.create_server((servers.HOST, 0)))
-        refused, unreachable = ["store_refused"], ["store_unreachable"]
-        for name, store, events, said in (
-            ("a", {**good, "ca_file": str(self.others.ca)}, refused, "not in ca_file"),
-            ("b", {**good, "server_name": "store"}, refused, "is not for store"),
-            ("c", {**good, "port": silent.getsockname()[1], "call_timeout": "1s"}, unreachable,
-             "does it speak TLS at this port"),
+        return {
+            "authority": ({**good, "ca_file": str(self.others.ca)}, "not in ca_file", True),
+            "name": ({**good, "server_name": "other"}, "is not for other", True),
+            "expired": ({**good, "port": self.fake(issue("old", "localhost", days=0))},
+                        "has expired: the server needs a new one", True),
+            "self-signed": ({**good, "port": self.fake(self_signed)}, "not in ca_file", True),
+            "old": ({**good, "port": old}, "does not speak TLS 1.2 or later: update", True),
+            "half": ({**good, "port": self.fake()}, "TLS with localhost port", False),
+            "silent": ({**good, "port": silent.getsockname()[1]},
+                       "does it speak TLS at this port", False),
+            "unknown": ({**good, "host": "drover.invalid"}, "drover.invalid", False),
+        }
+
+    def expect_refusal(self, daemon, kind, said, refused):
+        """A refusal is logged as such, and counted."""
+        events = {"rabbitmq": ("bus_refused", "bus_disconnected"),
+                  "redis": ("store_refused", "store_unreachable")}[kind]
+        records = servers.wait_for(lambda: daemon.records(events[0 if refused else 1]), said)
+        self.assertIn(said, records[0]["why"])
+        metric = {"rabbitmq": "broker", "redis": "store"}[kind]
+        count = health.metrics(daemon)[f"drover_{metric}_refused_total"]
+        self.assertEqual(refused, count > 0)
+        self.assertEqual(refused, bool(daemon.records(events[0])))
+        self.assertTrue(daemon.alive())
+
+    def test_bad_brokers(self):
+        for name, (settings, said, refused) in self.bad_servers(self.rabbit.tls).items():
+            with self.subTest(name=name):
+                daemon = self.start("agent", f"agent-{name}",
+                                    rabbitmq=settings,
+                                    agent={"actors": [{"name": "demo", "handler": "builtin"}]})
+                self.expect_refusal(daemon, "rabbitmq", said, refused)
+                daemon.kill()
+
+    def test_bad_stores(self):
+        for name, (settings, said, refused) in self.bad_servers(self.redis.tls).items():
+            with self.subTest(name=name):
+                daemon = self.start("scheduler", f"scheduler-{name}",
+                                    redis={**settings, "call_timeout": "1s"})
+                self.expect_refusal(daemon, "redis", said, refused)
+                daemon.kill()
+
+    def test_mixed_up_ports(self):
+        """TLS to a port in clear text, and the reverse."""
+        tls = self.redis.tls
+        good = {"host": "localhost", "port": tls.port, "tls": True, "ca_file": str(tls.ca),
+                "call_timeout": "1s"}
+        for name, store, said in (
             # Redis answers, or waits for more: that depends on bytes that OpenSSL chooses.
-            ("d", {**good, "port": self.redis.port, "call_timeout": "1s"}, refused + unreachable,
+            ("clear", {**good, "port": self.redis.port},
              "it does not speak TLS at this port|does it speak TLS at this port"),
-            ("e", {**good, "tls": False}, refused + unreachable,
+            ("tls", {**good, "tls": False},
              "expects TLS at this port: set redis.tls = true|does it expect TLS at this port"),
         ):
-            with self.subTest(name=name, said=said):
-                daemon = self.scheduler(name, store)
+            with self.subTest(name=name):
+                daemon = self.start("scheduler", f"scheduler-{name}", redis=store)
                 records = servers.wait_for(
-                    lambda d=daemon, n=events: [r for event in n for r in d.records(event)], said
-                )
-                self.assertRegex(records[-1]["why"], said)
+                    lambda d=daemon: d.records("store_refused") or d.records("store_unreachable"),
+                    said)
+                self.assertRegex(records[0]["why"], said)
                 daemon.kill()
 
     def test_wrong_files(self):
@@ -232,7 +344,7 @@ class Tls(cluster.TestCase):
 
     def test_rotation(self):
         """A new authority: the daemons trust it after SIGHUP, and go on with both. A file that is
-        wrong changes nothing."""
+        wrong changes nothing. Once the old authority is taken out its certificates are refused."""
         tls = self.rabbit.tls
         before = [path.read_bytes() for path in (tls.cert, tls.key)]
         trusted = self.directory / "trusted.pem"
@@ -245,6 +357,7 @@ class Tls(cluster.TestCase):
             tls.cert.write_bytes(before[0])
             tls.key.write_bytes(before[1])
             self.rabbit.rabbitmqctl("eval", "ssl:clear_pem_cache().")
+        self.expect_revoked(c, trusted)
 
     def rotate(self, c, trusted):
         good = trusted.read_bytes()
@@ -264,6 +377,23 @@ class Tls(cluster.TestCase):
         c.client = type(c.client)(self.rabbit, c.name)
         c.client.submit(wire.submit("job", wire.chain(2)))
         c.client.settled("job")
+        trusted.write_bytes(self.others.ca.read_bytes())
+        for daemon in c.daemons:
+            daemon.signal(signal.SIGHUP)
+            servers.wait_for(lambda d=daemon: len(d.records("reloaded")) > 1, "the old one to go")
+
+    def expect_revoked(self, c, trusted):
+        """The authority that was taken out counts no more; nothing is lost until that is mended."""
+        self.rabbit.rabbitmqctl("close_all_connections", "-p", c.name, "rotation")
+        for daemon in c.daemons:
+            servers.wait_for(lambda d=daemon: d.records("bus_refused"), "the refusal")
+            self.assertIn("not in ca_file", daemon.records("bus_refused")[0]["why"])
+        c.client = type(c.client)(self.rabbit, c.name)
+        c.client.submit(wire.submit("later", wire.chain(2)))
+        trusted.write_bytes(self.rabbit.tls.ca.read_bytes())
+        for daemon in c.daemons:
+            daemon.signal(signal.SIGHUP)
+        c.client.settled("later")
 
     def test_rotation_under_load(self):
         """RabbitMQ and Redis get certificates of another authority while jobs run, and close all
