@@ -5,6 +5,8 @@ were killed."""
 import os
 import pathlib
 import random
+import socket
+import ssl
 import subprocess
 import sys
 import unittest
@@ -61,6 +63,18 @@ class Store(unittest.TestCase):
                 info = connection.info("server")
         chosen = "valkey" if "valkey" in servers.STORE_SERVER else "redis"
         self.assertEqual(chosen, "valkey" if "valkey_version" in info else "redis")
+
+
+class Tls(unittest.TestCase):
+    def test_variables(self):
+        """A program in C learns the port for TLS and the authority."""
+        with servers.Rabbit(tls=True) as rabbit:
+            variables = rabbit.environment()
+            context = ssl.create_default_context(cafile=variables["DROVER_TEST_AMQP_CA_FILE"])
+            address = servers.HOST, int(variables["DROVER_TEST_AMQP_TLS_PORT"])
+            with socket.create_connection(address) as connection:
+                with context.wrap_socket(connection, server_hostname="localhost") as session:
+                    self.assertIn("TLS", session.version())
 
 
 class Acknowledged(unittest.TestCase):

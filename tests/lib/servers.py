@@ -609,6 +609,7 @@ class Rabbit(Server):
             "DROVER_TEST_AMQP_PASSWORD": self.password,
             "DROVER_TEST_RABBITMQCTL": str(self.ctl_path),
             "DROVER_TEST_EVALUATE": str(self.evaluate_path),
+            **self._tls_environment(),
         }
 
     def _stop_epmd(self):
@@ -641,6 +642,12 @@ class Rabbit(Server):
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": loopback,
             "RABBITMQ_CTL_ERL_ARGS": loopback,
         }
+
+    def _tls_environment(self):
+        if not self.tls:
+            return {}
+        return {"DROVER_TEST_AMQP_TLS_PORT": str(self.tls.port),
+                "DROVER_TEST_AMQP_CA_FILE": str(self.tls.ca)}
 
     def _tls_configuration(self):
         if not self.tls:
@@ -779,8 +786,9 @@ KINDS = {"rabbitmq": Rabbit, "redis": Redis}
 
 def environment(servers):
     """Returns the variables for tests: DROVER_TEST_{AMQP,REDIS}_{HOST,PORT}, the AMQP ..._VHOST,
-    _USER, _PASSWORD, DROVER_TEST_RABBITMQCTL, a rabbitmqctl for that broker, and
-    DROVER_TEST_EVALUATE, which has the broker evaluate an Erlang expression and is quicker."""
+    _USER, _PASSWORD, and with TLS _TLS_PORT and _CA_FILE, DROVER_TEST_RABBITMQCTL, a rabbitmqctl
+    for that broker, and DROVER_TEST_EVALUATE, which has the broker evaluate an Erlang expression
+    and is quicker."""
     return {key: value for server in servers for key, value in server.environment().items()}
 
 

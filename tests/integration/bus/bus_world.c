@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -307,7 +308,23 @@ void thaw(struct world *w)
 
 /* --- buses ------------------------------------------------------------------------------------ */
 
-struct bus_config config_of(const struct world *w, const struct bus_queue *queue)
+/* NULL: the test is in clear text. */
+static struct tls_context *tls_of_test(void)
+{
+    const char *chosen = getenv("DROVER_TEST_TLS"); /* as in tests/lib/servers.py */
+    struct tls_context *tls = NULL;
+    struct problem problem = {0};
+    struct tls_files files = {.cert_file = "", .key_file = ""};
+
+    if (!chosen || strcmp(chosen, "1") != 0)
+        return NULL;
+    files.ca_file = required("DROVER_TEST_AMQP_CA_FILE");
+    if (tls_context_new(&tls, &files, &problem) != 0)
+        fail_msg("%s: %s", problem.field, problem.reason);
+    return tls;
+}
+
+struct bus_config clear_config_of(const struct world *w, const struct bus_queue *queue)
 {
     return (struct bus_config){
         .host = required("DROVER_TEST_AMQP_HOST"),
@@ -322,6 +339,16 @@ struct bus_config config_of(const struct world *w, const struct bus_queue *queue
         .n_queues = queue ? 1 : 0,
         .max_message_bytes = 8 << 20,
     };
+}
+
+struct bus_config config_of(const struct world *w, const struct bus_queue *queue)
+{
+    struct bus_config config = clear_config_of(w, queue);
+
+    config.tls = w->tls;
+    if (w->tls)
+        config.port = atoi(required("DROVER_TEST_AMQP_TLS_PORT"));
+    return config;
 }
 
 void begin(struct world *w, struct probe *p, const struct bus_config *config)
@@ -438,6 +465,7 @@ int setup(void **state)
     uv_check_init(&w->loop, &w->iteration_begin);
     uv_prepare_init(&w->loop, &w->iteration_end);
     w->a.ack_all = w->b.ack_all = true;
+    w->tls = tls_of_test();
     snprintf(w->vhost, sizeof(w->vhost), "bus-%016llx", (unsigned long long)rng_next(&rng));
     evaluate(w, "rabbit_vhost:add(<<\"%s\">>, <<\"test\">>)", w->vhost);
     set_rights(w, ".*", ".*", ".*");
@@ -461,6 +489,7 @@ int teardown(void **state)
     uv_close((uv_handle_t *)&w->iteration_end, NULL);
     uv_run(&w->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&w->loop), 0);
+    tls_context_free(w->tls);
     free(w);
     return 0;
 }

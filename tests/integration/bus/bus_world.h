@@ -3,7 +3,8 @@
  * The environment of a test of the bus: a vhost of its own, and two buses under observation
  *
  * It needs the variables that tests/lib/servers.py sets. An error in these functions fails the
- * test. DROVER_TEST_PATIENCE_S is the longest time that a test waits.
+ * test. DROVER_TEST_PATIENCE_S is the longest time that a test waits. With DROVER_TEST_TLS=1 the
+ * buses connect by TLS, but for what only clear text can show.
  */
 #pragma once
 
@@ -68,6 +69,7 @@ struct world {
     bool alarmed;              /* by set_alarm() */
     bool frozen;               /* by freeze() */
     pid_t broker;              /* by find_broker() */
+    struct tls_context *tls;   /* NULL: the test is in clear text */
     struct probe a;
     struct probe b;
 };
@@ -140,6 +142,11 @@ void thaw(struct world *w);
 
 /* queue: the queue that the bus consumes, or NULL. */
 struct bus_config config_of(const struct world *w, const struct bus_queue *queue);
+
+/* The same at the port for clear text: for servers that are not RabbitMQ, and for what looks at
+ * frames. */
+struct bus_config clear_config_of(const struct world *w, const struct bus_queue *queue);
+
 void begin(struct world *w, struct probe *p, const struct bus_config *config);
 
 /* Begins a bus that consumes drover.submit, or nothing, and waits until it is up. */

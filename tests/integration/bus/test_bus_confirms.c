@@ -161,11 +161,11 @@ static void proxy_end(struct proxy *proxy)
     close(proxy->listener);
 }
 
-/* One bus publishes through the proxy, the other one consumes; waits until one message is
- * confirmed. */
+/* One bus publishes through the proxy, which reads frames, so in clear text; the other one
+ * consumes. Waits until one message is confirmed. */
 static void begin_with_proxy(struct world *w, struct proxy *proxy)
 {
-    struct bus_config config = config_of(w, NULL);
+    struct bus_config config = clear_config_of(w, NULL);
 
     begin_plain(w, &w->b, true);
     proxy_start(proxy);

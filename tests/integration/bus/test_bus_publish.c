@@ -61,6 +61,7 @@ static void test_round_trip(void **state)
     assert_int_equal(stats.acked, 1);
     assert_int_equal(stats.waiting, 0);
     assert_int_equal(stats.oldest_unconfirmed, 0);
+    assert_true((stats.tls_expiry > 0) == (w->tls != NULL));
 }
 
 /* Body lengths around the frame size, an empty body, and more than a socket can hold; without any

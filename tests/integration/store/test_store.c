@@ -3,7 +3,8 @@
  * The store against a real Redis, with a library of its own
  *
  * The tests share one server on a port of its own, which some of them kill; each test begins with
- * an empty one. A second connection, `admin`, acts as an operator.
+ * an empty one. A second connection, `admin`, acts as an operator, in clear text. With
+ * DROVER_TEST_TLS=1 the stores connect by TLS.
  */
 #include <hiredis/hiredis.h>
 #include <netinet/in.h>
@@ -14,6 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -25,6 +27,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "io/store/store.h"
+#include "io/tls.h"
 
 #define PATIENCE_MS 20000
 
@@ -33,6 +36,8 @@
 static struct {
     char folder[64];
     int port;
+    int tls_port;            /* 0: none */
+    struct tls_context *tls; /* NULL: stores connect in clear text */
     pid_t pid;
     redisContext *admin;
 } redis;
@@ -49,21 +54,26 @@ static int free_port(void)
     return ntohs(address.sin_port);
 }
 
-static pid_t redis_spawn(int port)
+/* @tls_port: another one, for TLS; 0: none */
+static pid_t redis_spawn(int port, int tls_port)
 {
     const char *chosen = getenv("DROVER_TEST_STORE_SERVER"); /* as in tests/lib/servers.py */
     const char *program = chosen ? chosen : "redis-server";
-    char port_text[8], socket_name[16], log_name[16];
+    const char *tls_option = tls_port ? "--tls-port" : NULL; /* NULL: there are no more words */
+    char port_text[8], tls_port_text[8], socket_name[16], log_name[16];
     pid_t pid = fork();
 
     if (pid != 0)
         return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     snprintf(port_text, sizeof(port_text), "%d", port);
+    snprintf(tls_port_text, sizeof(tls_port_text), "%d", tls_port);
     snprintf(socket_name, sizeof(socket_name), "%d.sock", port);
     snprintf(log_name, sizeof(log_name), "%d.log", port);
     execlp(program, program, "--bind", "127.0.0.1", "--port", port_text, "--dir", redis.folder,
            "--unixsocket", socket_name, "--logfile", log_name, "--save", "", "--appendonly", "no",
+           tls_option, tls_port_text, "--tls-ca-cert-file", "ca.pem", "--tls-cert-file",
+           "server.pem", "--tls-key-file", "server.key", "--tls-auth-clients", "optional",
            (char *)NULL);
     _exit(127);
 }
@@ -84,7 +94,7 @@ static redisContext *redis_admin(int port)
 
 static void redis_start(void)
 {
-    redis.pid = redis_spawn(redis.port);
+    redis.pid = redis_spawn(redis.port, redis.tls_port);
     redis.admin = redis_admin(redis.port);
 }
 
@@ -286,7 +296,8 @@ static int setup(void **state)
     uv_timer_init(&f->loop, &f->guard);
     f->config = (struct store_config){
         .host = "127.0.0.1",
-        .port = redis.port,
+        .port = redis.tls ? redis.tls_port : redis.port,
+        .tls = redis.tls,
         .reconnect_min_ms = 5,
         .reconnect_max_ms = 50,
         .library = library(1),
@@ -317,8 +328,11 @@ static void test_calls(void **state)
     struct fixture *f = *state;
     struct bytes args[] = {bytes_str("a\r\nb"), BYTES_EMPTY, bytes_str("$5\r\n")};
     struct calls c = {0};
+    struct store_stats stats;
 
     expect_up(f);
+    store_stats(f->store, &stats);
+    assert_true((stats.tls_expiry > 0) == (redis.tls != NULL));
     assert_int_equal(store_partitions(f->store), 16);
     assert_int_equal(store_call(f->store, 0, "echo", args, 3, on_answer, &c), 0);
     run_until(f, c.answered == 1);
@@ -656,7 +670,7 @@ static void test_replicas(void **state)
     struct fixture *f = *state;
     struct calls calls = {0};
     int port = free_port();
-    pid_t pid = redis_spawn(port);
+    pid_t pid = redis_spawn(port, 0);
     redisContext *replica = redis_admin(port);
     int64_t deadline = clock_monotonic_ms() + PATIENCE_MS;
 
@@ -826,6 +840,7 @@ static void test_built_in_library(void **state)
     assert_int_equal(call_and_wait(f, "version", NULL).results[STORE_OK], 1);
 }
 
+/* There is no TLS over it. */
 static void test_unix_socket(void **state)
 {
     struct fixture *f = *state;
@@ -833,6 +848,7 @@ static void test_unix_socket(void **state)
 
     snprintf(path, sizeof(path), "%s/%d.sock", redis.folder, redis.port);
     f->config.host = NULL;
+    f->config.tls = NULL;
     f->config.socket_path = path;
     expect_up(f);
     assert_int_equal(call_and_wait(f, "echo", "x").results[STORE_OK], 1);
@@ -848,12 +864,32 @@ static void test_name_of_several_addresses(void **state)
 
 /* ---- all of them ---- */
 
+/* Makes the certificates of the server, and the context of the stores. Return: whether that worked.
+ */
+static bool prepare_tls(void)
+{
+    char command[1024], ca[80];
+    const struct tls_files files = {.ca_file = ca, .cert_file = "", .key_file = ""};
+    struct problem problem;
+
+    snprintf(command, sizeof(command),
+             "/usr/bin/python3 -B %s %s --server server=localhost,127.0.0.1 >/dev/null", AUTHORITY,
+             redis.folder);
+    snprintf(ca, sizeof(ca), "%s/ca.pem", redis.folder);
+    redis.tls_port = free_port();
+    return system(command) == 0 && tls_context_new(&redis.tls, &files, &problem) == 0;
+}
+
 static int start_all(void **state)
 {
+    const char *tls = getenv("DROVER_TEST_TLS"); /* as in tests/lib/servers.py */
+
     signal(SIGPIPE, SIG_IGN);
     log_set_level(LOG_ERROR);
     snprintf(redis.folder, sizeof(redis.folder), "/tmp/drover-store-XXXXXX");
     if (!mkdtemp(redis.folder))
+        return -1;
+    if (tls && strcmp(tls, "1") == 0 && !prepare_tls())
         return -1;
     redis.port = free_port();
     redis_start();
@@ -865,6 +901,7 @@ static int end_all(void **state)
     char command[128];
 
     redis_end();
+    redis.tls = tls_context_free(redis.tls);
     snprintf(command, sizeof(command), "rm -r %s", redis.folder);
     return system(command);
 }
