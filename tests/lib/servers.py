@@ -53,7 +53,7 @@ STOP_TIMEOUT_S = 30
 POLL_S = 0.05
 # The program in the place of Redis: redis-server, valkey-server, or the path of one of them.
 STORE_SERVER = os.environ.get("DROVER_TEST_STORE_SERVER", "redis-server")
-TLS = os.environ.get("DROVER_TEST_TLS") == "1"  # daemons connect by TLS in all tests
+TLS = os.environ.get("DROVER_TEST_TLS") == "1"  # ./dev test --tls: daemons connect by TLS
 # shorter in runs in which much is expected to fail
 PATIENCE_S = float(os.environ.get("DROVER_TEST_PATIENCE_S", "inf"))
 
