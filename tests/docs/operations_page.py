@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks docs/OPERATIONS.md: its tables of settings and metrics, and that it describes every log
-event
+"""Checks docs/OPERATIONS.md: its tables of settings and metrics, that its alert rules name metrics
+of the table, and that it describes every log event
 
     operations_page.py check [ROOT]     fails if the page differs from the sources
     operations_page.py write [ROOT]     writes the tables of settings and metrics into the page
@@ -14,6 +14,10 @@ each such row must be an event that a daemon logs.
 import pathlib
 import re
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import alert_rules
 
 PAGE = "docs/OPERATIONS.md"
 CONFIG = "common/io/config/config_table.c"
@@ -142,6 +146,9 @@ def logged_events(root):
 def problems(root, page, wanted):
     if page != wanted:
         yield f"the tables of settings and metrics are out of date: run {sys.argv[0]} write"
+    listed = set(ROW.findall(METRICS_TABLE.search(page).group()))
+    for metric in sorted(alert_rules.metrics(page) - listed):
+        yield f"an alert rule names {metric}, which is no metric"
     described = set(ROW.findall(EVENTS.search(page).group(1)))
     logged = logged_events(root)
     for event in sorted(logged - described):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""promtool of Prometheus, which checks metrics: the one on PATH, or Debian's, unpacked in the build
-folder
+"""promtool of Prometheus, which checks metrics and alert rules: the one on PATH, or Debian's,
+unpacked in the build folder
 
 Installing the package would start a server on the machine.
 """
@@ -46,9 +46,19 @@ def find():
     return str(ours) if there else None
 
 
+def _complaints(command, text=None):
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    return done.stdout + done.stderr if done.returncode != 0 else ""
+
+
 def complaints(program, metrics):
     """Returns its complaints about a page of metrics, or ""."""
-    done = subprocess.run(
-        [program, "check", "metrics"], input=metrics, capture_output=True, text=True
-    )
-    return done.stdout + done.stderr if done.returncode != 0 else ""
+    return _complaints([program, "check", "metrics"], metrics)
+
+
+def rule_complaints(program, rules):
+    """Returns its complaints about a file of rules, or ""."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+        file.write(rules)
+        file.flush()
+        return _complaints([program, "check", "rules", file.name])

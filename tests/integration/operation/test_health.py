@@ -12,6 +12,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
 
+import alert_rules
 import cluster
 import health
 import promtool
@@ -93,6 +94,15 @@ class Pages(cluster.TestCase):
         c = self.cluster(settings=health.settings())
         for daemon in c.daemons:
             self.assertEqual("", promtool.complaints(program, health.ask(daemon, "/metrics")[2]))
+
+    def test_alert_rules(self):
+        """Prometheus takes the rules that OPERATIONS gives."""
+        program = promtool.find()
+        if not program:
+            self.skipTest("no promtool")
+        rules = alert_rules.of(PAGE.read_text(encoding="utf-8"))
+        self.assertEqual("", promtool.rule_complaints(program, rules))
+        self.assertIn("parse", promtool.rule_complaints(program, rules.replace(" > 0", " >")))
 
     def test_idle_connections(self):
         """Clients that connect and send nothing, or half a request, do not delay those of another
