@@ -381,7 +381,8 @@ echo "$DROVER_IDEMPOTENCY_KEY"
 
 
 def _host_list(server):
-    return ",".join(f"{host}:{port}" for host, port in server.addresses)
+    addresses = server.tls_addresses if server.tls else server.addresses
+    return ",".join(f"{host}:{port}" for host, port in addresses)
 
 
 BUILTIN = {"name": "demo", "handler": "builtin"}
@@ -410,10 +411,9 @@ class Cluster:
 
     @property
     def url(self):
-        tls = self.rabbit.tls
-        hosts = f"{servers.HOST}:{tls.port}" if tls else _host_list(self.rabbit)
+        scheme = "amqps" if self.rabbit.tls else "amqp"
         login = f"{self.rabbit.user}:{self.rabbit.password}"
-        return f"amqp{'s' if tls else ''}://{login}@{hosts}/{self.name}"
+        return f"{scheme}://{login}@{_host_list(self.rabbit)}/{self.name}"
 
     def client_options(self):
         """Returns the options of a program of examples/ that connects to the broker."""
@@ -424,11 +424,10 @@ class Cluster:
     def _server(self, server):
         """Returns the settings that lead to a server, by TLS if it has that."""
         if len(server.addresses) > 1:
-            return {"host": _host_list(server)}
-        if not server.tls:
-            return {"host": servers.HOST, "port": server.port}
-        return {"host": servers.HOST, "port": server.tls.port, "tls": True,
-                "ca_file": str(server.tls.ca)}
+            where = {"host": _host_list(server)}
+        else:
+            where = {"host": servers.HOST, "port": (server.tls or server).port}
+        return {**where, "tls": True, "ca_file": str(server.tls.ca)} if server.tls else where
 
     def _settings(self, role, name):
         base = {

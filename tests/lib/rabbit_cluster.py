@@ -44,6 +44,8 @@ class Node(servers.Rabbit):
         self._group = group
         self.paused = False
         super().__init__(directory / self.name, tls=False)
+        if servers.TLS:
+            self.tls = servers.Tls(directory / "tls", name=self.name, host=self.host)
         self._own_port = True
 
     def _node_environment(self):
@@ -126,7 +128,6 @@ class RabbitCluster(servers.Scope):
     name = "rabbitmq"
     user, password = Node.user, Node.password
     queue_arguments = Node.queue_arguments
-    tls = None
 
     def __init__(self, nodes=3, directory=None):
         self._temporary = directory is None
@@ -183,6 +184,15 @@ class RabbitCluster(servers.Scope):
     @property
     def addresses(self):
         return [(node.host, node.port) for node in self.nodes]
+
+    @property
+    def tls_addresses(self):
+        return [(node.host, node.tls.port) for node in self.nodes]
+
+    @property
+    def tls(self):
+        """Of any node: all have one authority."""
+        return self.nodes[0].tls
 
     def serving(self):
         """Returns the nodes that clients can use."""

@@ -258,6 +258,11 @@ class Server(Scope):
         """Returns (host, port) of each node that clients may connect to."""
         return [(self.host, self.port)]
 
+    @property
+    def tls_addresses(self):
+        """The same for TLS."""
+        return [(self.host, self.tls.port)]
+
     def start(self):
         """Starts the server and waits until it serves, on the same port and data as before."""
         self.begin()
@@ -375,19 +380,21 @@ def _check_localhost():
 
 
 class Tls:
-    """A port of a server for TLS. ca: the authority that has signed its certificate, a path."""
+    """A port of a server for TLS. ca: the authority that has signed its certificate, a path.
+    Servers with one directory have one authority; those with one name have one certificate."""
 
-    def __init__(self, directory, port=None):
+    def __init__(self, directory, port=None, name="server", host=HOST):
         self.directory = directory
         self.port = port or free_ports(1)[0]
         self.ca = directory / "ca.pem"
-        self.cert, self.key = directory / "server.pem", directory / "server.key"
+        self.cert, self.key = directory / f"{name}.pem", directory / f"{name}.key"
+        self._name, self._host = name, host
 
     def prepare(self):
         """Makes the certificates, unless they are there."""
         self.authority = authority.Authority(self.directory)
         if not self.cert.exists():
-            self.authority.issue_server("server", "localhost", HOST)
+            self.authority.issue_server(self._name, "localhost", self._host)
 
 
 class Rabbit(Server):
@@ -654,7 +661,7 @@ class Rabbit(Server):
             return ""
         self.tls.prepare()
         return (
-            f"listeners.ssl.default = {HOST}:{self.tls.port}\n"
+            f"listeners.ssl.default = {self.host}:{self.tls.port}\n"
             f"ssl_options.cacertfile = {self.tls.ca}\n"
             f"ssl_options.certfile = {self.tls.cert}\n"
             f"ssl_options.keyfile = {self.tls.key}\n"
