@@ -6,15 +6,18 @@
 
 Builds that commit (d810004) from this repository, starts all its daemons on real servers, and
 submits jobs: some run, some wait in the queue of an actor without agents, one is held by a foreign
-agent, some begin later, some are parked. Then it follows docs/OPERATIONS.md: stops the schedulers
-and supervisors, starts those of this build, and replaces the agents last, while the jobs go on and
-more are submitted. All have to succeed, there may be no dead letter, and no daemon may log an
-error. The output stays in the build folder, in upgrade/log. Exits with 0 if nothing is wrong.
+agent, some begin later, some are parked. Then it follows docs/OPERATIONS.md: checks that this build
+refuses their configurations, were the servers on another machine, until these allow clear text;
+stops the schedulers and supervisors, starts those of this build, and replaces the agents last,
+while the jobs go on and more are submitted. All have to succeed, there may be no dead letter, and
+no daemon may log an error. The output stays in the build folder, in upgrade/log. Exits with 0 if
+nothing is wrong.
 """
 
 import argparse
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +30,7 @@ import servers
 import wire
 
 RUNNING, QUEUED = 20, 10
+ELSEWHERE = "192.0.2.1"  # for examples (RFC 5737): no machine has it
 PARKS = wire.Policy(on_permanent=wire.RECOURSE_PARK)
 
 
@@ -61,9 +65,33 @@ class Earlier(cluster.Daemon):
         return ["env", "-u", "DROVER_SECURITY__DUMPABLE", program, "--config", self.config]
 
 
+def checked(daemon, text):
+    """What this build says of a configuration: its exit status and its errors."""
+    path = daemon.config.with_suffix(".elsewhere")
+    path.write_text(text)
+    program = wire.BUILD / daemon.role / f"drover-{daemon.role}"
+    done = subprocess.run([program, "--check-config", "--config", path], capture_output=True,
+                          text=True, env=cluster.own_environment())
+    return done.returncode, done.stderr
+
+
+def clear_text_refused(daemon):
+    """The configuration of a daemon, as if the servers were on another machine, is refused until
+    each of the groups has what the refusal says. Yields what is wrong."""
+    text = daemon.config.read_text().replace(f'"{servers.HOST}"', f'"{ELSEWHERE}"')
+    for group in re.findall(r"^(rabbitmq|redis) = ", text, re.MULTILINE):
+        status, why = checked(daemon, text)
+        if status != 2 or f"set {group}.insecure = true" not in why:
+            yield f"{daemon.name} without {group}.insecure: {status} {why}"
+        text = text.replace(f"{group} = {{\n", f"{group} = {{\n    insecure = true;\n")
+    status, why = checked(daemon, text)
+    if status != 0:
+        yield f"{daemon.name} with insecure: {status} {why}"
+
+
 class Upgrade:
     def __init__(self, c, say):
-        self.c, self.say, self.jobs = c, say, []
+        self.c, self.say, self.jobs, self.refusals = c, say, [], []
 
     def submit(self, job, steps):
         self.jobs.append(job)
@@ -118,6 +146,10 @@ class Upgrade:
     def run(self):
         c = self.c
         self.say(f"{len(self.jobs)} jobs of before, {len(c.store.jobs())} in the store")
+        if not c.rabbit.tls:
+            for daemon in (c.schedulers[0], c.supervisors[0], c.agents[0]):
+                self.refusals += clear_text_refused(daemon)
+            self.say("this build wants to be told that clear text may leave the machine")
         self.replace(c.schedulers + c.supervisors)
         self.say("schedulers and supervisors are of this build")
         self.reply_as_before(self.held)
@@ -134,7 +166,7 @@ class Upgrade:
         return self.wrong()
 
     def wrong(self):
-        out = []
+        out = [*self.refusals]
         for job in self.jobs:
             event = self.c.client.settled(job, 120)
             if event.outcome != wire.OUTCOME_SUCCEEDED:
