@@ -241,7 +241,7 @@ static void test_confirm_missing_on_one_route(void **state)
 /* A bus publishes through the proxy, and waits for a confirm as long as it takes. */
 static void begin_patient(struct world *w, struct proxy *proxy)
 {
-    struct bus_config config = config_of(w, NULL);
+    struct bus_config config = clear_config_of(w, NULL);
 
     proxy_start(proxy);
     config.host = "127.0.0.1";
