@@ -19,9 +19,9 @@
  * deferred, which is not counted, and one request at a time tests whether the service is up again.
  *
  * A request is given up before its lease ends, so that the agent has time to reply. libcurl does
- * the work, on the loop: its sockets are uv_poll_t handles, its timeouts one timer. It follows no
- * redirect, and takes no proxy from the environment. TLS is 1.2 at least and always verified. Clear
- * text goes to other machines only where the configuration says insecure.
+ * the work, on the loop (http_loop.h). It follows no redirect, and takes no proxy from the
+ * environment. TLS is 1.2 at least and always verified. Clear text goes to other machines only
+ * where the configuration says insecure.
  *
  * libcurl reads the files of the certificate and its key for each new connection. Those of
  * authorities it caches, until reload().
@@ -36,6 +36,7 @@
 #include <string.h>
 
 #include "agent/handler.h"
+#include "agent/http_loop.h"
 #include "agent/http_request.h"
 #include "agent/target.h"
 #include "base/clock.h"
@@ -76,23 +77,11 @@ struct http_run {
     char content_type[WIRE_CONTENT_TYPE_MAX + 1];
 };
 
-/* A socket of libcurl, as the loop polls it. */
-struct watch {
-    struct list link; /* in engine.watches */
-    uv_poll_t poll;
-    int events;
-    curl_socket_t fd;
-};
-
-/* libcurl on the loop, once in a process: open from the first run until close(). */
-static struct engine {
-    uv_loop_t *loop;
-    CURLM *multi;
-    uv_timer_t timer;
-    struct list watches;
+/* Of all runs. */
+static struct shared {
     struct targets targets;
     int64_t reloaded; /* when reload() was called, monotonic ms */
-} engine;
+} shared;
 
 /* ---- the end of a run ---- */
 
@@ -303,146 +292,16 @@ static void set_outcome(struct http_run *run, CURLcode code, const char *why)
         target_answered(&run->call);
 }
 
-static void leave_multi(struct http_run *run)
-{
-    curl_multi_remove_handle(engine.multi, run->easy);
-    curl_easy_cleanup(take(run->easy));
-}
-
-static void on_ended(struct http_run *run, CURLcode code)
+static void on_ended(CURL *easy, CURLcode code)
 {
     char why[CURL_ERROR_SIZE];
+    struct http_run *run = NULL;
 
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &run);
     snprintf(why, sizeof(why), "%s", run->refused ? run->refusal : run->request.error);
     set_outcome(run, code, why);
-    leave_multi(run);
+    http_loop_remove(take(run->easy));
     finish(run);
-}
-
-/* ---- libcurl on the loop ---- */
-
-static void collect(void)
-{
-    CURLMsg *message;
-    int left;
-
-    while (engine.multi && (message = curl_multi_info_read(engine.multi, &left))) {
-        struct http_run *run = NULL;
-
-        assert(message->msg == CURLMSG_DONE);
-        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &run);
-        on_ended(run, message->data.result);
-    }
-}
-
-static void on_timeout(uv_timer_t *timer)
-{
-    int running;
-
-    curl_multi_socket_action(engine.multi, CURL_SOCKET_TIMEOUT, 0, &running);
-    collect();
-}
-
-static int on_timer_wanted(CURLM *multi, long ms, void *context)
-{
-    if (ms < 0)
-        uv_timer_stop(&engine.timer);
-    else
-        uv_timer_start(&engine.timer, on_timeout, (uint64_t)ms, 0);
-    return 0;
-}
-
-static void on_ready(uv_poll_t *poll, int status, int events)
-{
-    struct watch *watch = poll->data;
-    int flags = 0, running;
-
-    if (status < 0) /* libcurl reads what the peer sent before it, such as a TLS alert */
-        flags = CURL_CSELECT_ERR | CURL_CSELECT_IN | CURL_CSELECT_OUT;
-    if (events & UV_READABLE)
-        flags |= CURL_CSELECT_IN;
-    if (events & UV_WRITABLE)
-        flags |= CURL_CSELECT_OUT;
-    curl_multi_socket_action(engine.multi, watch->fd, flags, &running);
-    if (status < 0 && !uv_is_closing((uv_handle_t *)poll)) /* libuv has stopped it */
-        uv_poll_start(poll, watch->events, on_ready);
-    collect();
-}
-
-static void on_watch_closed(uv_handle_t *handle)
-{
-    free(handle->data);
-}
-
-static struct watch *watch_new(curl_socket_t fd)
-{
-    struct watch *watch = or_abort(calloc(1, sizeof(*watch)));
-
-    watch->fd = fd;
-    if (uv_poll_init(engine.loop, &watch->poll, fd))
-        abort(); /* unreachable: the sockets of libcurl can be polled */
-    watch->poll.data = watch;
-    list_append(&engine.watches, &watch->link);
-    return watch;
-}
-
-static void watch_close(struct watch *watch)
-{
-    list_remove(&watch->link);
-    uv_close((uv_handle_t *)&watch->poll, on_watch_closed);
-}
-
-static int on_socket_wanted(CURL *easy, curl_socket_t fd, int what, void *context, void *known)
-{
-    struct watch *watch = known;
-
-    if (what == CURL_POLL_REMOVE) {
-        curl_multi_assign(engine.multi, fd, NULL);
-        if (watch)
-            watch_close(watch);
-        return 0;
-    }
-    if (!watch) {
-        watch = watch_new(fd);
-        curl_multi_assign(engine.multi, fd, watch);
-    }
-    watch->events =
-        (what & CURL_POLL_IN ? UV_READABLE : 0) | (what & CURL_POLL_OUT ? UV_WRITABLE : 0);
-    uv_poll_start(&watch->poll, watch->events, on_ready);
-    return 0;
-}
-
-static void engine_open(uv_loop_t *loop)
-{
-    if (engine.multi)
-        return;
-    if (curl_global_init(CURL_GLOBAL_DEFAULT))
-        abort();
-    engine.loop = loop;
-    list_init(&engine.watches);
-    engine.multi = or_abort(curl_multi_init());
-    uv_timer_init(loop, &engine.timer);
-    curl_multi_setopt(engine.multi, CURLMOPT_SOCKETFUNCTION, on_socket_wanted);
-    curl_multi_setopt(engine.multi, CURLMOPT_TIMERFUNCTION, on_timer_wanted);
-}
-
-/* Only connections are left, kept or being closed. libcurl 8 asks once more to have their sockets
- * watched while it closes them, although they are gone before the loop could watch them. So its
- * callbacks are removed first. */
-static void engine_close(void)
-{
-    CURLM *multi = take(engine.multi);
-
-    if (!multi)
-        return;
-    curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, NULL);
-    curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, NULL);
-    while (!list_empty(&engine.watches))
-        watch_close(list_entry(engine.watches.next, struct watch, link));
-    curl_multi_cleanup(multi);
-    curl_global_cleanup();
-    uv_close((uv_handle_t *)&engine.timer, NULL);
-    targets_free(&engine.targets);
 }
 
 /* ---- the start of a run, and libcurl's callbacks ---- */
@@ -566,9 +425,9 @@ static void set_way(struct http_run *run)
  * cached. */
 static long cache_age(void)
 {
-    int64_t age = (clock_monotonic_ms() - engine.reloaded) / POLICY_SECOND_MS;
+    int64_t age = (clock_monotonic_ms() - shared.reloaded) / POLICY_SECOND_MS;
 
-    return engine.reloaded && age < CA_CACHE_S ? (long)age : (long)CA_CACHE_S;
+    return shared.reloaded && age < CA_CACHE_S ? (long)age : (long)CA_CACHE_S;
 }
 
 /* Sets which certificates are trusted: those of one file, not of the system's folder as well.
@@ -620,8 +479,7 @@ static void launch(struct http_run *run)
     set_way(run);
     set_trust(run);
     set_certificate(run);
-    if (curl_multi_add_handle(engine.multi, run->easy))
-        abort();
+    http_loop_add(run->easy);
 }
 
 /* Makes the request. Return: whether it is to be sent; else run->result is set. */
@@ -647,7 +505,7 @@ static bool prepare(struct http_run *run, const struct breaker_config *breaker)
                    "UNKNOWN_NAME", "%s %s", problem.field, problem.reason);
         return false;
     }
-    target = target_find(&engine.targets, request->actor, run->action->target, breaker);
+    target = target_find(&shared.targets, request->actor, run->action->target, breaker);
     return target_admit(target, now, &run->call, &run->result);
 }
 
@@ -661,7 +519,7 @@ static struct handler_run *start(uv_loop_t *loop, const struct agent_action *act
     run->action = action->http;
     uv_timer_init(loop, &run->soon);
     run->soon.data = run;
-    engine_open(loop);
+    http_loop_open(loop, on_ended);
     if (prepare(run, &action->breaker))
         launch(run);
     else
@@ -676,7 +534,7 @@ static void stop(struct handler_run *head, bool at_once)
     if (!run->easy)
         return;
     target_abandoned(&run->call, clock_monotonic_ms());
-    leave_multi(run);
+    http_loop_remove(take(run->easy));
     set_failed(run, DROVER__V1__VERDICT__VERDICT_TRANSIENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
                "STOPPED", "%s: given up before it answered", run->action->target);
     finish_soon(run);
@@ -684,8 +542,14 @@ static void stop(struct handler_run *head, bool at_once)
 
 static void reload(void)
 {
-    engine.reloaded = clock_monotonic_ms();
+    shared.reloaded = clock_monotonic_ms();
+}
+
+static void release(void)
+{
+    http_loop_close();
+    targets_free(&shared.targets);
 }
 
 const struct handler handler_http = {
-    .name = "http", .start = start, .stop = stop, .reload = reload, .close = engine_close};
+    .name = "http", .start = start, .stop = stop, .reload = reload, .close = release};

@@ -4803,7 +4803,7 @@ RULES = {
         ),
         "SIGHUP does not read the authorities of services": (
             "agent/handler_http.c",
-            "    engine.reloaded = clock_monotonic_ms();\n",
+            "    shared.reloaded = clock_monotonic_ms();\n",
             "",
             "tests/integration/agents/test_http.py Http.test_rotation",
         ),
@@ -4814,7 +4814,7 @@ RULES = {
             "tests/integration/agents/test_http.py Http.test_wrong_files",
         ),
         "what a service has sent before it reset the connection is not read": (
-            "agent/handler_http.c",
+            "agent/http_loop.c",
             "        flags = CURL_CSELECT_ERR | CURL_CSELECT_IN | CURL_CSELECT_OUT;\n",
             "        flags = CURL_CSELECT_ERR;\n",
             "tests/unit/test_http test_answer_before_a_reset",
