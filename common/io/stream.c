@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "io/hosts.h"
+#include "io/tls_fault.h"
 
 #define READ_SIZE ((size_t)256 << 10)
 #define KEPT ((size_t)512 << 10) /* memory of a buffer that is kept while it is empty */
@@ -261,6 +262,8 @@ static void lose_read(struct stream *s, int error)
     const char *what = error == UV_EOF ? "the server closed the connection" : uv_strerror(error);
     char why[WHY_LEN];
 
+    if (s->tls && !s->open && (error == UV_EOF || error == UV_ECONNRESET))
+        what = TLS_FAULT_ENDED TLS_FAULT_PORT;
     if (s->tls && !s->open)
         snprintf(why, sizeof(why), "TLS with %s port %d: %s", s->target.host, s->target.port, what);
     else if (!s->tls && !s->heard && s->target.host)
@@ -485,8 +488,7 @@ const char *stream_missing(const struct stream *s)
 {
     if (s->looking_up)
         return "no name server has answered";
-    return s->tls ? "the server does not answer the TLS handshake: does it speak TLS at this port?"
-                  : "connection timed out";
+    return s->tls ? TLS_FAULT_SILENT TLS_FAULT_PORT : "connection timed out";
 }
 
 int64_t stream_peer_expiry(const struct stream *s)

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define WHY_LEN 256
+#include "io/tls_fault.h"
 
 struct tls_context {
     SSL_CTX *ssl;
@@ -32,7 +32,7 @@ struct tls {
     struct buf output;
     bool refused;
     char name[256];
-    char why[WHY_LEN];
+    char why[TLS_FAULT_SIZE];
 };
 
 static void free_ssl(SSL_CTX *ssl)
@@ -225,78 +225,28 @@ struct tls_context *tls_context_free(struct tls_context *context)
 
 /* ---- why a session has failed ---- */
 
-__attribute__((format(printf, 3, 4))) static int fail(struct tls *tls, bool refused,
-                                                      const char *format, ...)
+static int fail(struct tls *tls, const char *why)
 {
-    va_list list;
-
-    va_start(list, format);
-    vsnprintf(tls->why, sizeof(tls->why), format, list);
-    va_end(list);
-    tls->refused = refused;
+    snprintf(tls->why, sizeof(tls->why), "%s", why);
     ERR_clear_error();
     return -TLS_E_FAILED;
 }
 
 static int fail_verified(struct tls *tls, long verdict)
 {
-    switch (verdict) {
-    case X509_V_ERR_HOSTNAME_MISMATCH:
-    case X509_V_ERR_IP_ADDRESS_MISMATCH:
-        return fail(tls, true,
-                    "its certificate is not for %s: connect by a name that it has, or set "
-                    "server_name to one",
-                    tls->name);
-    case X509_V_ERR_CERT_HAS_EXPIRED:
-        return fail(
-            tls, true,
-            "its certificate, or that of its authority, has expired: the server needs a new one");
-    case X509_V_ERR_CERT_NOT_YET_VALID:
-        return fail(tls, true, "its certificate is not valid yet: is the clock right?");
-    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
-    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
-    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
-    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
-        return fail(tls, true, "its certificate is of an authority that is not in ca_file (%s)",
-                    X509_verify_cert_error_string(verdict));
-    default:
-        return fail(tls, true, "its certificate is refused: %s",
-                    X509_verify_cert_error_string(verdict));
-    }
+    tls->refused = true;
+    tls_fault_of_certificate(tls->why, sizeof(tls->why), verdict, tls->name,
+                             ", or set server_name to one");
+    ERR_clear_error();
+    return -TLS_E_FAILED;
 }
 
 /* An alert of the server, or what was wrong with the bytes that came. */
 static int fail_protocol(struct tls *tls)
 {
-    unsigned long error = ERR_peek_error();
-    const char *reason = ERR_reason_error_string(error);
-
-    if (ERR_GET_LIB(error) != ERR_LIB_SSL)
-        return fail(tls, false, "%s", reason ? reason : "the session has failed");
-    switch (ERR_GET_REASON(error)) {
-    case SSL_R_WRONG_VERSION_NUMBER:
-        return fail(tls, true,
-                    "it does not speak TLS at this port: correct the port, or set tls = false");
-    case SSL_R_UNSUPPORTED_PROTOCOL:
-    case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
-        return fail(tls, true, "it does not speak TLS 1.2 or later: update it, or its settings");
-    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
-    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
-    case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
-    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
-    case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
-    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
-    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
-        return fail(tls, true, "it refuses the certificate of cert_file, or its absence (%s)",
-                    reason);
-    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE: /* of TLS 1.2, for either reason */
-        return fail(tls, true,
-                    "it ends the handshake: it wants a certificate (cert_file), or another cipher");
-    default:
-        return fail(tls, false, "%s", reason ? reason : "the session has failed");
-    }
+    tls->refused = tls_fault_of_error(tls->why, sizeof(tls->why), ERR_peek_error());
+    ERR_clear_error();
+    return -TLS_E_FAILED;
 }
 
 /* What SSL_do_handshake(), SSL_read() or SSL_write() has returned, which is not positive. Return: 0
@@ -309,7 +259,7 @@ static int judge(struct tls *tls, int r)
     case SSL_ERROR_WANT_READ:
         return 0;
     case SSL_ERROR_ZERO_RETURN:
-        return fail(tls, false, "the server ended the session");
+        return fail(tls, "the server ended the session");
     default:
         return !SSL_is_init_finished(tls->ssl) && verdict != X509_V_OK ? fail_verified(tls, verdict)
                                                                        : fail_protocol(tls);
@@ -473,7 +423,7 @@ int tls_write(struct tls *tls, struct bytes plain)
     n = SSL_write(tls->ssl, plain.data, (int)plain.len);
     if (n == (int)plain.len)
         return 0;
-    return judge(tls, n) ? -TLS_E_FAILED : fail(tls, false, "the session cannot be written to");
+    return judge(tls, n) ? -TLS_E_FAILED : fail(tls, "the session cannot be written to");
 }
 
 struct buf *tls_output(struct tls *tls)

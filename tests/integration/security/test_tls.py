@@ -257,7 +257,7 @@ class Tls(cluster.TestCase):
                         "has expired: the server needs a new one", True),
             "self-signed": ({**good, "port": self.fake(self_signed)}, "not in ca_file", True),
             "old": ({**good, "port": old}, "does not speak TLS 1.2 or later: update", True),
-            "half": ({**good, "port": self.fake()}, "TLS with localhost port", False),
+            "half": ({**good, "port": self.fake()}, "ended the TLS handshake: does it speak TLS", False),
             "silent": ({**good, "port": silent.getsockname()[1]},
                        "does it speak TLS at this port", False),
             "unknown": ({**good, "host": "drover.invalid"}, "drover.invalid", False),

@@ -347,7 +347,7 @@ static void expect_no_tls(struct bytes answer, const char *why)
 static void test_no_tls(void **state)
 {
     static const uint8_t half[] = {0x16, 3, 3, 0, 90, 2, 0};
-    const char *why = "it does not speak TLS at this port: correct the port, or set tls = false";
+    const char *why = "it does not speak TLS at this port: correct the port or the scheme";
 
     expect_no_tls(bytes_str("HTTP/1.1 400 Bad Request\r\n\r\n"), why);
     expect_no_tls(bytes_of("AMQP\0\0\x09\x01", 8), why);
@@ -395,7 +395,7 @@ static void test_client_certificates(void **state)
     expect_client(TLS1_3_VERSION, NULL, "it refuses the certificate of cert_file");
     expect_client(TLS1_2_VERSION, &good, NULL);
     expect_client(TLS1_2_VERSION, &bad, "it refuses the certificate of cert_file");
-    expect_client(TLS1_2_VERSION, NULL, "it wants a certificate (cert_file)");
+    expect_client(TLS1_2_VERSION, NULL, "it wants a certificate of cert_file");
     identity_free(&good);
     identity_free(&bad);
 }
