@@ -31,6 +31,7 @@ struct agent_io {
     struct figures {
         struct agent_stats stats;
         uint64_t concurrency;
+        uint64_t service_refused;
     } figures;   /* as read last */
     bool closed; /* the driver is closed; on_stopped() follows the end of the last run */
     void (*on_stopped)(void *ctx);
@@ -241,6 +242,8 @@ static const struct metric figures[] = {
     {"suspects", METRIC_COUNTER, AT(stats.suspects), "requests an agent may have died of"},
     {"duplicates", METRIC_COUNTER, AT(stats.duplicates), "requests that were here already"},
     {"dead_letters", METRIC_COUNTER, AT(stats.dead_letters), "messages put into drover.dead"},
+    {"service_refused", METRIC_COUNTER, AT(service_refused),
+     "requests to services that failed in a way that a person must mend: see service_refused"},
 };
 
 static const struct metric_set metrics = {"agent", figures, array_size(figures)};
@@ -250,6 +253,7 @@ static const void *read_figures(void *context)
     struct agent_io *io = context;
 
     agent_stats(io->agent, &io->figures.stats);
+    io->figures.service_refused = handler_http_refused();
     return &io->figures;
 }
 

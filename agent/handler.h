@@ -81,5 +81,8 @@ extern const struct handler handler_builtin;
 extern const struct handler handler_exec;
 extern const struct handler handler_http;
 
+/* Return: how many requests have failed in a way that a person must mend. */
+uint64_t handler_http_refused(void);
+
 /* Return: whether the handler builtin has an action of this name. */
 bool handler_builtin_known(const char *name);

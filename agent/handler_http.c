@@ -29,13 +29,13 @@
 #include <assert.h>
 #include <ctype.h>
 #include <curl/curl.h>
-#include <openssl/x509_vfy.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/handler.h"
+#include "agent/http_error.h"
 #include "agent/http_loop.h"
 #include "agent/http_request.h"
 #include "agent/target.h"
@@ -63,13 +63,14 @@ struct http_run {
     struct http_request request;
     CURL *easy; /* NULL: no request is under way */
     struct curl_slist *headers;
-    bool refused;    /* it was not sent, as it would leave this machine in clear text */
-    unsigned sent;   /* how often it was sent: twice if the service had closed a kept connection */
-    bool headed;     /* the head of the answer has been received whole */
-    long status;     /* that the status line shows; 0: none */
-    struct buf body; /* of the answer; cut at a limit */
-    size_t received; /* bytes of the whole body so far */
-    uv_timer_t soon; /* ends a run whose result is known at once */
+    bool refused;     /* it was not sent, as it would leave this machine in clear text */
+    bool handshaking; /* TLS has begun, and the request was not sent since */
+    unsigned sent;    /* how often it was sent: twice if the service had closed a kept connection */
+    bool headed;      /* the head of the answer has been received whole */
+    long status;      /* that the status line shows; 0: none */
+    struct buf body;  /* of the answer; cut at a limit */
+    size_t received;  /* bytes of the whole body so far */
+    uv_timer_t soon;  /* ends a run whose result is known at once */
     struct agent_result result;
     char class[24];
     char refusal[256]; /* why it was refused */
@@ -81,6 +82,7 @@ struct http_run {
 static struct shared {
     struct targets targets;
     int64_t reloaded; /* when reload() was called, monotonic ms */
+    uint64_t refused; /* requests that failed in a way that a person must mend */
 } shared;
 
 /* ---- the end of a run ---- */
@@ -193,68 +195,39 @@ static void set_done(struct http_run *run)
     };
 }
 
-/* Whether a new connection by TLS ended without an answer. In TLS 1.3 the service refuses the
- * agent's certificate only after the handshake of the agent. If it then resets the connection
- * before the request was written, its reason cannot be read. */
-static bool may_distrust(const struct http_run *run, CURLcode code, const char *why)
+/* Return: the class of a request without an answer. A service that does not answer a handshake has
+ * taken a connection, so more time would hardly help: that is no TIMEOUT. */
+static const char *class_of(const struct http_run *run, const struct http_failure *failure)
 {
-    long connections = 0;
-    bool ended = code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING;
+    bool timeout = failure->code == CURLE_OPERATION_TIMEDOUT;
 
-    curl_easy_getinfo(run->easy, CURLINFO_NUM_CONNECTS, &connections);
-    /* libcurl finds no peer if the reset comes before it asks whom it is connected to */
-    return !http_is_clear(run->action->target) && run->received == 0 && run->status == 0 &&
-           ((ended && connections > 0) || strstr(why, "getpeername() failed"));
-}
-
-/* Return: what a person must do where certificates are refused; "" where libcurl's text says it. */
-static const char *advice(const struct http_run *run, CURLcode code, const char *why)
-{
-    long verdict = X509_V_OK;
-
-    if (strstr(why, "alert certificate required") || strstr(why, "alert bad certificate") ||
-        strstr(why, "alert unknown ca") || strstr(why, "alert certificate unknown") ||
-        strstr(why, "alert certificate expired"))
-        return ": the service refuses the certificate of cert_file, or its absence";
-    if (code != CURLE_PEER_FAILED_VERIFICATION)
-        return "";
-    curl_easy_getinfo(run->easy, CURLINFO_SSL_VERIFYRESULT, &verdict);
-    switch (verdict) {
-    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
-    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
-    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
-    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
-        return ": its certificate is of an authority that is not in ca_file";
-    default:
-        return "";
-    }
-}
-
-/* Whether a person must change the configuration or a certificate. */
-static bool needs_person(const struct http_run *run, CURLcode code, const char *advice)
-{
-    return run->refused || *advice || code == CURLE_PEER_FAILED_VERIFICATION ||
-           code == CURLE_SSL_CERTPROBLEM || code == CURLE_SSL_CACERT_BADFILE;
+    if (run->sent == 0 && (!timeout || http_error_is_silent(failure)))
+        return "CONNECT";
+    return timeout ? "TIMEOUT" : "NETWORK";
 }
 
 static void set_unanswered(struct http_run *run, CURLcode code, const char *why)
 {
-    const char *what = *why ? why : curl_easy_strerror(code), *more = advice(run, code, what);
-    bool wrong = needs_person(run, code, more);
-    bool timeout = code == CURLE_OPERATION_TIMEDOUT;
+    const struct http_failure failure = {
+        .action = run->action,
+        .easy = run->easy,
+        .code = code,
+        .why = why,
+        .refused = run->refused,
+        .handshaking = run->handshaking,
+        .begun = run->received > 0 || run->status != 0,
+        .heard = target_was_heard(&run->call),
+    };
+    char message[sizeof(run->message)];
+    bool person = http_error_say(message, sizeof(message), &failure);
 
-    if (!*more && may_distrust(run, code, what))
-        more = ": does the service accept the certificate of cert_file, or its absence?";
     set_failed(run, DROVER__V1__VERDICT__VERDICT_TRANSIENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
-               timeout         ? "TIMEOUT"
-               : run->sent > 0 ? "NETWORK"
-                               : "CONNECT",
-               "%s: %s%s", run->action->target, what, more);
-    if (wrong)
-        log_often(LOG_WARN, "service_refused", LOG_S("actor", run->head.run->request->actor),
-                  LOG_S("target", run->action->target), LOG_S("why", run->message));
+               class_of(run, &failure), "%s", message);
+    if (!person)
+        return;
+    shared.refused++;
+    log_often(LOG_WARN, "service_refused", LOG_S("actor", run->head.run->request->actor),
+              LOG_S("target", run->action->target), LOG_S("why", run->message));
 }
 
 static void set_outcome(struct http_run *run, CURLcode code, const char *why)
@@ -276,6 +249,7 @@ static void set_outcome(struct http_run *run, CURLcode code, const char *why)
         target_failed(&run->call, &run->result, clock_monotonic_ms());
         return;
     }
+    target_heard(&run->call);
     if (too_large && status / 100 == 2) {
         buf_clear(&run->body);
         set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
@@ -318,7 +292,17 @@ static int on_send(void *context, char *to, char *from, int to_port, int from_po
         return CURL_PREREQFUNC_ABORT;
     }
     run->sent++;
+    run->handshaking = false;
     return CURL_PREREQFUNC_OK;
+}
+
+/* There is a connection, and TLS begins on it. */
+static CURLcode on_tls(CURL *easy, void *ssl, void *context)
+{
+    struct http_run *run = context;
+
+    run->handshaking = true;
+    return CURLE_OK;
 }
 
 /* @line: begins with HTTP/. Return: its status of three digits; 0 if it has none. Like libcurl, it
@@ -438,6 +422,8 @@ static void set_trust(struct http_run *run)
     const char *file = run->action->security.ca_file;
 
     curl_easy_setopt(run->easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    curl_easy_setopt(run->easy, CURLOPT_SSL_CTX_FUNCTION, on_tls);
+    curl_easy_setopt(run->easy, CURLOPT_SSL_CTX_DATA, run);
     /* A session that is taken up again would have the certificates with which it began. */
     curl_easy_setopt(run->easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
     if (!file)
@@ -538,6 +524,11 @@ static void stop(struct handler_run *head, bool at_once)
     set_failed(run, DROVER__V1__VERDICT__VERDICT_TRANSIENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
                "STOPPED", "%s: given up before it answered", run->action->target);
     finish_soon(run);
+}
+
+uint64_t handler_http_refused(void)
+{
+    return shared.refused;
 }
 
 static void reload(void)

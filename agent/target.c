@@ -17,6 +17,7 @@
 struct target {
     UT_hash_handle hh;
     struct breaker breaker;
+    bool heard;       /* it has answered a call */
     char spared[192]; /* the message of deferred runs: the last failure */
     const char *name; /* in `actor`, behind the actor's name */
     char actor[];     /* "<actor>\0<name>\0", the key */
@@ -88,6 +89,17 @@ void target_abandoned(const struct target_call *call, int64_t now)
 {
     if (call->target)
         breaker_abandoned(&call->target->breaker, &call->call, now);
+}
+
+void target_heard(const struct target_call *call)
+{
+    if (call->target)
+        call->target->heard = true;
+}
+
+bool target_was_heard(const struct target_call *call)
+{
+    return call->target && call->target->heard;
 }
 
 void targets_free(struct targets *targets)

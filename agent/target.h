@@ -61,5 +61,11 @@ void target_failed(const struct target_call *call, const struct agent_result *re
 /* The handler gave the call up, so its end says nothing of the target. */
 void target_abandoned(const struct target_call *call, int64_t now);
 
+/* Notes that the target has answered, well or badly: what is there speaks as it should. */
+void target_heard(const struct target_call *call);
+
+/* Return: whether the target has answered any call so far; false where no breaker counts it. */
+bool target_was_heard(const struct target_call *call);
+
 /* To be called when no call is under way. */
 void targets_free(struct targets *targets);

@@ -4807,6 +4807,36 @@ RULES = {
             "copy_of(actors->key_file), false};\n",
             "tests/unit/test_agent_config test_http_security_of_an_actor",
         ),
+        "a service with the certificate of another name has no advice": (
+            "agent/http_error.c",
+            "        verdict = X509_V_ERR_HOSTNAME_MISMATCH;\n",
+            "        verdict = X509_V_ERR_UNSPECIFIED;\n",
+            "tests/integration/agents/test_http.py Http.test_refused_services",
+        ),
+        "what OpenSSL says of a service is not read": (
+            "agent/http_error.c",
+            "        if (end - at == 8 && *end == ':')\n            return error;\n",
+            "        if (end - at == 8 && *end == ':')\n            return 0 * error;\n",
+            "tests/integration/agents/test_http.py Http.test_refused_services",
+        ),
+        "a handshake that a service does not answer may have sent the request": (
+            "agent/handler_http.c",
+            "    if (run->sent == 0 && (!timeout || http_error_is_silent(failure)))\n",
+            "    if (run->sent == 0 && !timeout)\n",
+            "tests/integration/agents/test_http.py Http.test_refused_services",
+        ),
+        "an outage of a service is what a person must mend": (
+            "agent/handler_http.c",
+            "    target_heard(&run->call);\n",
+            "",
+            "tests/integration/agents/test_http.py Http.test_outage",
+        ),
+        "a service that a person must mend is not counted": (
+            "agent/handler_http.c",
+            "    shared.refused++;\n",
+            "",
+            "tests/integration/agents/test_http.py Http.test_refused_services",
+        ),
         "SIGHUP does not read the authorities of services": (
             "agent/handler_http.c",
             "    shared.reloaded = clock_monotonic_ms();\n",

@@ -7,16 +7,20 @@ import json
 import pathlib
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
 import threading
 import unittest
+import warnings
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
 
 import authority
 import cluster
+import hangup
+import health
 import servers
 import tap
 import wire
@@ -97,9 +101,8 @@ class Http(cluster.TestCase):
         return service
 
     def http_cluster(self, *actors, concurrency=4, **more):
-        settings = {
-            "agent": {"agent": {"concurrency": concurrency, "actors": [cluster.BUILTIN, *actors]}}
-        }
+        agent = {"concurrency": concurrency, "actors": [cluster.BUILTIN, *actors]}
+        settings = {"agent": {"agent": agent, "health": {"listen": f"{servers.HOST}:0"}}}
         return self.cluster(settings=settings, **more)
 
     def last_error(self, c, job_id):
@@ -186,10 +189,16 @@ class Http(cluster.TestCase):
 
     # --- TLS ---
 
-    def tls_service(self, issued, clients=None):
-        """clients: the authority of the certificates that the service wants of its clients."""
+    def tls_service(self, issued, clients=None, newest=None):
+        """clients: the authority of the certificates that the service wants of its clients. newest:
+        version of TLS."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(issued.cert, issued.key)
+        if newest:
+            context.set_ciphers("ALL:@SECLEVEL=0")  # else OpenSSL itself does without old versions
+            with warnings.catch_warnings(action="ignore"):
+                context.minimum_version = ssl.TLSVersion.TLSv1
+                context.maximum_version = newest
         if clients:
             context.verify_mode = ssl.CERT_REQUIRED
             context.load_verify_locations(clients.ca)
@@ -200,58 +209,148 @@ class Http(cluster.TestCase):
     def authorities(self):
         return [authority.Authority(self.directory / name) for name in ("ours", "theirs")]
 
+    def once(self, c, action, reason="EXHAUSTED"):
+        """Has the step of a job tried once; returns the class and the error with which it parks."""
+        policy = wire.Policy(on_permanent=wire.RECOURSE_PARK, initial_interval_ms=50,
+                             maximum_attempts=1, park_interval_ms=-1)
+        c.client.submit(wire.submit(action, [wire.step("s", "s", action, retry=policy)]))
+        servers.wait_for(lambda: c.store.events(action, "parked"), f"{action} to park")
+        self.assertEqual([["0", reason]], c.store.events(action, "parked"))
+        return self.last_error(c, action)
+
+    def refusals(self, c):
+        """Returns what the agent says of services that a person must mend, which it counts too."""
+        (agent,) = c.agents
+        records = agent.records("service_refused")
+        self.assertEqual(len(records),
+                         health.metrics(agent)["drover_agent_service_refused_total"])
+        return [record["why"] for record in records]
+
     def test_tls(self):
         """Only a service with a trusted certificate for its host, valid now, gets a request."""
-        ours, theirs = self.authorities()
-        host, own = servers.HOST, ours.issue_client("agent")
-        good = self.tls_service(ours.issue_server("good", host))
-        misnamed = self.tls_service(ours.issue_server("misnamed", "other.example"))
-        expired = self.tls_service(ours.issue_server("expired", host, days=0))
-        strict = self.tls_service(ours.issue_server("strict", host), clients=ours)
-        foreign = theirs.issue_client("agent")
+        ours, _ = self.authorities()
+        own = ours.issue_client("agent")
+        good = self.tls_service(ours.issue_server("good", servers.HOST))
+        strict = self.tls_service(ours.issue_server("strict", servers.HOST), clients=ours)
         trusted = {"ca_file": str(ours.ca)}
         certified = {"cert_file": str(own.cert), "key_file": str(own.key)}
         c = self.http_cluster(
             actor("s",
                   {"name": "good", "url": good.url, **trusted},
                   {"name": "certified", "url": strict.url, **trusted, **certified},
-                  {"name": "system", "url": good.url},
-                  {"name": "wrong", "url": good.url, "ca_file": str(theirs.ca)},
-                  {"name": "misnamed", "url": misnamed.url, **trusted},
-                  {"name": "expired", "url": expired.url, **trusted},
-                  {"name": "uncertified", "url": strict.url, **trusted},
-                  {"name": "foreign", "url": strict.url, **trusted,
-                   "cert_file": str(foreign.cert), "key_file": str(foreign.key)},
                   lease_retries=0),
             # for all actions of the actor
             actor("t", {"name": "*", "url": strict.url}, **trusted, **certified),
         )
-        once = wire.Policy(initial_interval_ms=50, maximum_attempts=1, park_interval_ms=-1)
         for who, action in (("s", "good"), ("s", "certified"), ("t", "any")):
-            c.client.submit(wire.submit(action, [wire.step("s", who, action, retry=once)]))
+            c.client.submit(wire.submit(action, [wire.step("s", who, action)]))
             self.assertEqual(b'"hello"', c.client.settled(action).results[0].payload.data)
+        self.assertEqual([1, 2], [len(good.asked), len(strict.asked)])
+        self.assertEqual([], self.refusals(c))
+
+    def test_refused_services(self):
+        """Each fault that a person must mend has a text that says what it is, and is counted. The
+        step is tried again."""
+        ours, theirs = self.authorities()
+        host = servers.HOST
+        old, last = ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_2
+        good = self.tls_service(ours.issue_server("good", host))
+        strict = self.tls_service(ours.issue_server("strict", host), clients=ours, newest=last)
+        itself = self.tls_service(authority.Issued(theirs.ca, theirs.ca.with_suffix(".key")))
+        misnamed = self.tls_service(ours.issue_server("misnamed", "other.example"))
+        expired = self.tls_service(ours.issue_server("expired", host, days=0))
+        outdated = self.tls_service(ours.issue_server("outdated", host), newest=old)
+        plain = self.service(lambda _: json_answer("no"))
+        silent = self.enterContext(socket.create_server((host, 0)))
+        foreign = theirs.issue_client("agent")
+        foreign = {"cert_file": str(foreign.cert), "key_file": str(foreign.key)}
         stranger = "its certificate is of an authority that is not in ca_file"
-        refusal = "the certificate of cert_file, or its absence"
-        for action, said in (
-            ("system", stranger),
-            ("wrong", stranger),
-            ("misnamed", "no alternative certificate subject name matches"),
-            ("expired", "certificate has expired"),
-            ("uncertified", refusal),
-            ("foreign", refusal),
-        ):
-            with self.subTest(action):
-                c.client.submit(wire.submit(action, [wire.step("s", "s", action, retry=once)]))
-                servers.wait_for(lambda a=action: c.store.events(a, "parked"), f"{action} to park")
-                name, error = self.last_error(c, action)
-                self.assertIn(said, error.message)
-                # TLS 1.3 lets the request go before the service says what it thinks of the agent.
-                self.assertEqual("NETWORK" if said == refusal else "CONNECT", name)
+        system = f"{stranger} (unable to get"
+        if not pathlib.Path("/etc/ssl/certs/ca-certificates.crt").exists():
+            system = "the system has no authorities: give ca_file, or install them ("
+        question = "does it speak TLS at this port?"
+        rows = [
+            ("system", good.url, {"ca_file": None}, system),
+            ("wrong", good.url, {"ca_file": str(theirs.ca)}, f"{stranger} ("),
+            ("itself", itself.url, {}, f"{stranger} (self"),
+            ("misnamed", misnamed.url, {},
+             f"its certificate is not for {host}: connect by a name that it has"),
+            ("expired", expired.url, {}, "its certificate, or that of its authority, has expired"),
+            ("outdated", outdated.url, {}, "it does not speak TLS 1.2 or later"),
+            ("uncertified", strict.url, {},
+             "it refuses the handshake: it wants a certificate of cert_file, or other ciphers"),
+            ("foreign", strict.url, foreign,
+             "it refuses the certificate of cert_file, or its absence ("),
+            ("plain", f"https://{host}:{plain.port}", {}, "it does not speak TLS at this port"),
+            ("ending", f"https://{host}:{hangup.serve(self)}", {},
+             f"the server ended the TLS handshake: {question}"),
+            ("silent", f"https://{host}:{silent.getsockname()[1]}", {"timeout": "2s"},
+             f"the server does not answer the TLS handshake: {question}"),
+            ("clear", f"http://{host}:{good.port}", {},
+             f"the server ended the connection without an answer: {question}"),
+        ]
+        actions = [{"name": name, "url": url, "ca_file": str(ours.ca), **more}
+                   for name, url, more, _ in rows]
+        c = self.http_cluster(actor("s", *actions, lease_retries=0))
+        for i, (name, url, _, said) in enumerate(rows):
+            with self.subTest(name):
+                found, error = self.once(c, name)
+                self.assertTrue(error.message.startswith(f"{url}: {said}"), error.message)
+                # Clear text was sent before the service ended the connection.
+                self.assertEqual("NETWORK" if name == "clear" else "CONNECT", found)
                 self.assertEqual(wire.EFFECT_UNKNOWN, error.effect)
-                if said != refusal or "refuses" in error.message:
-                    self.assertIn(said, c.agents[0].records("service_refused")[-1]["why"])
-        self.assertEqual([1, 0, 0, 2],
-                         [len(s.asked) for s in (good, misnamed, expired, strict)])
+                self.assertEqual([error.message], self.refusals(c)[i:])
+        asked = [service.asked for service in
+                 (good, strict, itself, misnamed, expired, outdated, plain)]
+        self.assertEqual([[]] * len(asked), asked)
+
+    def test_refused_certificate_of_tls_1_3(self):
+        """The service says what it thinks of the agent's certificate when the agent may have sent
+        the request, or it resets the connection: then there is only a question."""
+        ours, theirs = self.authorities()
+        strict = self.tls_service(ours.issue_server("strict", servers.HOST), clients=ours)
+        foreign = theirs.issue_client("agent")
+        c = self.http_cluster(
+            actor("s",
+                  {"name": "uncertified", "url": strict.url},
+                  {"name": "foreign", "url": strict.url, "cert_file": str(foreign.cert),
+                   "key_file": str(foreign.key)},
+                  lease_retries=0, ca_file=str(ours.ca)))
+        for action in ("uncertified", "foreign"):
+            with self.subTest(action):
+                before = len(self.refusals(c))
+                found, error = self.once(c, action)
+                self.assertIn("the certificate of cert_file, or its absence", error.message)
+                self.assertEqual(("NETWORK", wire.EFFECT_UNKNOWN), (found, error.effect))
+                self.assertEqual([error.message] if "refuses" in error.message else [],
+                                 self.refusals(c)[before:])
+        self.assertEqual([], strict.asked)
+
+    def test_outage(self):
+        """A service that has answered is at the right port: if it ends handshakes later, it needs
+        no person."""
+        ours, _ = self.authorities()
+        service = self.tls_service(ours.issue_server("server", servers.HOST))
+        c = self.http_cluster(
+            actor("s", {"name": "*", "url": service.url, "ca_file": str(ours.ca)}, lease_retries=0))
+        c.client.submit(wire.submit("first", [wire.step("s", "s", "any")]))
+        self.assertEqual(b'"hello"', c.client.settled("first").results[0].payload.data)
+        service.close()
+        hangup.serve(self, service.port)
+        found, error = self.once(c, "second")
+        self.assertEqual(("CONNECT", f"{service.url}: the server ended the TLS handshake"),
+                         (found, error.message))
+        self.assertEqual([], self.refusals(c))
+
+    def test_bad_request_in_clear_text(self):
+        """A port for TLS that answers 400 to clear text has answered, as any service may: that is
+        permanent, and its words are in the details."""
+        words = b"Client sent an HTTP request to an HTTPS server.\n"
+        service = self.service(lambda _: (400, {"Connection": "close"}, words))
+        c = self.http_cluster(actor("s", {"name": "*", "url": service.url}))
+        found, error = self.once(c, "job", reason="PERMANENT")
+        self.assertEqual(("HTTP_400", words.decode()), (found, error.details))
+        self.assertEqual([], self.refusals(c))
 
     def test_wrong_files(self):
         """An agent does not start with files that it cannot use."""

@@ -1564,6 +1564,36 @@ static void test_clear_text(void **state)
     assert_int_equal(w->n_asked, 2);
 }
 
+/* A port for TLS answers clear text by an end, or by an alert. Once the service has answered, an
+ * end is an outage. */
+static void test_clear_text_to_a_port_for_tls(void **state)
+{
+    static const char question[] = "does it speak TLS at this port?";
+    static const struct answer answers[] = {
+        {.then = CLOSE},
+        {.then = RESET},
+        {.text = "\x15\x03\x01\0\x02\x02\x46", .len = 7, .then = CLOSE},
+        {.text = "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", .then = CLOSE},
+        {.then = CLOSE},
+    };
+    struct world *w = *state;
+
+    w->answers = answers;
+    w->n_answers = array_size(answers);
+    for (size_t i = 0; i < array_size(answers); i++) {
+        struct trial t;
+
+        run_one(w, &t);
+        if (i == 3)
+            expect_transient(&t, "HTTP_500", UNKNOWN);
+        else
+            expect_transient(&t, "NETWORK", UNKNOWN);
+        if ((i < 3) != (strstr(t.message, question) != NULL))
+            fail_msg("%zu: %s", i, t.message);
+        trial_deinit(&t);
+    }
+}
+
 /* ---- connections ---- */
 
 static void test_connections_are_kept(void **state)
@@ -2179,6 +2209,7 @@ int main(void)
         TEST(test_head),
         TEST(test_proxies),
         TEST(test_clear_text),
+        TEST(test_clear_text_to_a_port_for_tls),
         TEST(test_connections_are_kept),
         TEST(test_kept_connection_closed_meanwhile),
         TEST(test_kept_connection_closed_under_the_request),
