@@ -426,6 +426,23 @@ int agent_setup_check_files(const struct agent_setup *setup, struct problem *pro
     return 0;
 }
 
+int64_t agent_setup_expiry(const struct agent_setup *setup)
+{
+    int64_t first = 0;
+
+    for (size_t i = 0; i < setup->n_actors; i++) {
+        const struct agent_served *served = &setup->actors[i];
+
+        for (size_t j = 0; j < served->n_actions; j++) {
+            const struct http_action *http = served->actions[j].http;
+
+            if (http && http->security.cert_file)
+                first = tls_first_expiry(first, tls_file_expiry(http->security.cert_file));
+        }
+    }
+    return first;
+}
+
 /* ---- the setup: release and lookup ---- */
 
 static void free_texts(char **texts)

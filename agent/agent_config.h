@@ -106,6 +106,10 @@ int agent_setup_read(struct agent_setup **out, config_setting_t *root, struct pr
  * TREE_E_INVALID with @problem set. */
 int agent_setup_check_files(const struct agent_setup *setup, struct problem *problem);
 
+/* Reads when the first of the agent's certificates for services (cert_file) expires. Return:
+ * seconds since 1970; 0: there is none that can be read. */
+int64_t agent_setup_expiry(const struct agent_setup *setup);
+
 /* Accepts NULL; returns NULL. */
 struct agent_setup *agent_setup_free(struct agent_setup *setup);
 CLEANUP_DEFINE(struct agent_setup *, agent_setup_free)

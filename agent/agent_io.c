@@ -32,7 +32,8 @@ struct agent_io {
         struct agent_stats stats;
         uint64_t concurrency;
         uint64_t service_refused;
-    } figures;   /* as read last */
+        uint64_t service_tls_expiry_ms; /* Unix ms; 0 for no certificate */
+    } figures;                          /* as read last */
     bool closed; /* the driver is closed; on_stopped() follows the end of the last run */
     void (*on_stopped)(void *ctx);
     void *ctx;
@@ -244,16 +245,21 @@ static const struct metric figures[] = {
     {"dead_letters", METRIC_COUNTER, AT(stats.dead_letters), "messages put into drover.dead"},
     {"service_refused", METRIC_COUNTER, AT(service_refused),
      "requests to services that failed in a way that a person must mend: see service_refused"},
+    {"service_tls_expiry_ms", METRIC_GAUGE, AT(service_tls_expiry_ms),
+     "when the first certificate of the agent for services (cert_file) expires, in seconds since "
+     "1970; 0 without one"},
 };
 
 static const struct metric_set metrics = {"agent", figures, array_size(figures)};
 
+/* A new connection to a service reads its cert_file, without SIGHUP, and so does this. */
 static const void *read_figures(void *context)
 {
     struct agent_io *io = context;
 
     agent_stats(io->agent, &io->figures.stats);
     io->figures.service_refused = handler_http_refused();
+    io->figures.service_tls_expiry_ms = (uint64_t)agent_setup_expiry(io->setup) * 1000;
     return &io->figures;
 }
 

@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
@@ -203,6 +204,18 @@ void tls_context_take(struct tls_context *to, struct tls_context *from)
 int64_t tls_context_expiry(const struct tls_context *context)
 {
     return context->expiry;
+}
+
+int64_t tls_file_expiry(const char *path)
+{
+    BIO *file = BIO_new_file(path, "r");
+    X509 *certificate = file ? PEM_read_bio_X509(file, NULL, no_passphrase, NULL) : NULL;
+    int64_t expiry = expiry_of(certificate);
+
+    X509_free(certificate);
+    BIO_free(file);
+    ERR_clear_error();
+    return expiry;
 }
 
 const char *tls_context_name(const struct tls_context *context)

@@ -47,6 +47,9 @@ void tls_context_take(struct tls_context *to, struct tls_context *from);
 /* When the certificate of the client expires, in seconds since 1970; 0: there is none. */
 int64_t tls_context_expiry(const struct tls_context *context);
 
+/* Likewise of the first certificate in a file (PEM); 0 if that cannot be read. */
+int64_t tls_file_expiry(const char *path);
+
 /* The common name in the certificate of the client; "" if there is none. */
 const char *tls_context_name(const struct tls_context *context);
 

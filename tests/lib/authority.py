@@ -46,6 +46,6 @@ class Authority:
         self._run("--renew", "--server", f"{name}={','.join(hosts)}", "--days", str(days))
         return self._issued(name)
 
-    def issue_client(self, name):
-        self._run("--renew", "--client", name)
+    def issue_client(self, name, days=1):
+        self._run("--renew", "--client", name, "--days", str(days))
         return self._issued(name)

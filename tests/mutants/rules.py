@@ -4837,6 +4837,12 @@ RULES = {
             "",
             "tests/integration/agents/test_http.py Http.test_refused_services",
         ),
+        "the first certificate for services to expire is not the one that counts": (
+            "agent/agent_config.c",
+            "                first = tls_first_expiry(first, tls_file_expiry(",
+            "                first = tls_first_expiry(0, tls_file_expiry(",
+            "tests/integration/agents/test_http.py Http.test_rotation",
+        ),
         "SIGHUP does not read the authorities of services": (
             "agent/handler_http.c",
             "    shared.reloaded = clock_monotonic_ms();\n",

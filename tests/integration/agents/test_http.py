@@ -12,6 +12,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 import unittest
 import warnings
 
@@ -352,6 +353,12 @@ class Http(cluster.TestCase):
         self.assertEqual(("HTTP_400", words.decode()), (found, error.details))
         self.assertEqual([], self.refusals(c))
 
+    def assert_expiry(self, agent, days):
+        """The metric says that a certificate for services, issued just now, lasts these days, and
+        another one not less."""
+        at = health.metrics(agent)["drover_agent_service_tls_expiry_seconds"]
+        self.assertLess(abs(at - time.time() - days * 86400), 3600)
+
     def test_wrong_files(self):
         """An agent does not start with files that it cannot use."""
         ours, theirs = self.authorities()
@@ -383,13 +390,15 @@ class Http(cluster.TestCase):
         """Certificates are replaced while the agent runs. A new one of the agent counts from the
         next connection on, a new authority after SIGHUP; a wrong file is refused then."""
         ours, theirs = self.authorities()
-        own = ours.issue_client("agent")
+        own, later = ours.issue_client("agent"), ours.issue_client("later", days=20)
         trusted = self.directory / "trusted.pem"
         trusted.write_bytes(ours.ca.read_bytes())
         service = self.tls_service(ours.issue_server("server", servers.HOST), clients=ours)
         c = self.http_cluster(
             actor("s", {"name": "*", "url": service.url}, ca_file=str(trusted),
-                  cert_file=str(own.cert), key_file=str(own.key), lease_retries=0))
+                  cert_file=str(own.cert), key_file=str(own.key), lease_retries=0),
+            actor("t", {"name": "*", "url": service.url},
+                  cert_file=str(later.cert), key_file=str(later.key)))
         agent = c.agents[0]
 
         def serial(job):
@@ -400,8 +409,10 @@ class Http(cluster.TestCase):
             return service.asked[-1].certificate["serialNumber"]
 
         first = serial("first")
-        ours.issue_client("agent")
+        self.assert_expiry(agent, days=1)
+        ours.issue_client("agent", days=9)
         self.assertNotEqual(first, serial("second"))
+        self.assert_expiry(agent, days=9)
         trusted.write_text("nonsense")
         agent.signal(signal.SIGHUP)
         servers.wait_for(lambda: agent.records("reload_refused"), "the refusal")

@@ -191,6 +191,7 @@ static void test_http_security_of_an_actor(void **state)
                   "    actions = ( { name = \"x\"; url = \"http://h/\"; } ); } ); };\n",
                   &setup, &problem))
         fail_msg("%s: %s", problem.field, problem.reason);
+    assert_int_equal(agent_setup_expiry(setup), 0); /* there are no such files */
     served = agent_setup_actor(setup, "a");
     security = &agent_served_action(served, "x")->http->security;
     assert_true(security->insecure);
