@@ -23,7 +23,9 @@ void tls_fault_of_certificate(char *out, size_t size, long verdict, const char *
                  more);
         break;
     case X509_V_ERR_CERT_HAS_EXPIRED:
-        snprintf(out, size, "its certificate, or that of its authority, has expired: the server needs a new one");
+        snprintf(
+            out, size,
+            "its certificate, or that of its authority, has expired: the server needs a new one");
         break;
     case X509_V_ERR_CERT_NOT_YET_VALID:
         snprintf(out, size, "its certificate is not valid yet: is the clock right?");
