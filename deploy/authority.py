@@ -15,7 +15,8 @@ For an installation that has no authority of its own. FOLDER gets:
 What is there already stays, except with --renew: then new keys and certificates of the same
 authority replace the named ones. Daemons take them after SIGHUP, for connections that begin then.
 Keys can be read by their owner only; with --readable by all, for containers, whose users are
-others: then only the owner may enter FOLDER. It calls `openssl`.
+others: then only the owner may enter FOLDER. A daemon refuses a key_file that all can read: give
+it a copy that only its user can read. It calls `openssl`.
 """
 
 import argparse

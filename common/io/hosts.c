@@ -205,6 +205,6 @@ void hosts_clear_refused(char *out, size_t size, const char *host, const char *g
     snprintf(
         out, size,
         "%s is no loopback address, and clear text can be read and changed on the way: use TLS "
-        "(%s.tls = true), or set %s.insecure = true",
+        "(%s.tls = true), or add the line insecure = true; to the group %s",
         host, group, group);
 }

@@ -81,7 +81,8 @@ def clear_text_refused(daemon):
     text = daemon.config.read_text().replace(f'"{servers.HOST}"', f'"{ELSEWHERE}"')
     for group in re.findall(r"^(rabbitmq|redis) = ", text, re.MULTILINE):
         status, why = checked(daemon, text)
-        if status != 2 or f"set {group}.insecure = true" not in why:
+        line = f"add the line insecure = true; to the group {group}"
+        if status != 2 or line not in why:
             yield f"{daemon.name} without {group}.insecure: {status} {why}"
         text = text.replace(f"{group} = {{\n", f"{group} = {{\n    insecure = true;\n")
     status, why = checked(daemon, text)

@@ -609,12 +609,14 @@ static void test_clear_text(void **state)
                  NULL);
     expect_clear(bus, "rabbitmq = { host = \"127.0.0.1,10.0.0.1\"; };", "rabbitmq.host",
                  "10.0.0.1 is no loopback address, and clear text can be read and changed on the "
-                 "way: use TLS (rabbitmq.tls = true), or set rabbitmq.insecure = true");
+                 "way: use TLS (rabbitmq.tls = true), or add the line insecure = true; to the "
+                 "group rabbitmq");
     expect_clear(bus, "rabbitmq = { uri = \"amqp://[2001:db8::1]/\"; };", "rabbitmq.host",
                  "2001:db8::1 is no loopback address");
     expect_clear(bus, "rabbitmq = { host = \"::ffff:10.0.0.1\"; };", "rabbitmq.host",
                  "is no loopback address");
-    expect_clear(store, other_store, "redis.host", "set redis.insecure = true");
+    expect_clear(store, other_store, "redis.host",
+                 "add the line insecure = true; to the group redis");
     expect_clear(bus, other_store, NULL, NULL); /* an agent, with a file that it shares */
 }
 
