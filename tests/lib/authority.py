@@ -9,11 +9,19 @@
 
 import collections
 import pathlib
+import ssl
 import subprocess
 import sys
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "authority.py"
 Issued = collections.namedtuple("Issued", "cert key")
+
+
+def end_of(cert):
+    """Returns when a certificate expires, in seconds since 1970."""
+    line = subprocess.run(["openssl", "x509", "-in", cert, "-noout", "-enddate"], check=True,
+                          capture_output=True, text=True).stdout
+    return ssl.cert_time_to_seconds(line.strip().partition("=")[2])
 
 
 def self_signed(folder, host):

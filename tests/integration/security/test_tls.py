@@ -51,7 +51,7 @@ class Tls(cluster.TestCase):
 
     def test_job(self):
         """Every connection of every daemon, and of the command line, is encrypted."""
-        c = self.cluster()
+        c = self.cluster(settings=health.settings())
         c.client.submit(wire.submit("job", wire.chain(3)))
         self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
         self.assertEqual(0, c.drover("get", "job").returncode)
@@ -60,6 +60,12 @@ class Tls(cluster.TestCase):
         lines = [line for line in encrypted.splitlines() if "drover" in line]
         self.assertEqual(5, len(lines), encrypted)  # a supervisor consumes nothing
         self.assertTrue(all(line.startswith("true") for line in lines), encrypted)
+        for server, name, of in ((self.rabbit, "broker", c.daemons),
+                                 (self.redis, "store", c.schedulers + c.supervisors)):
+            ends = authority.end_of(server.tls.cert)  # long before the authority
+            for daemon in of:
+                self.assertEqual(
+                    ends, health.metrics(daemon)[f"drover_{name}_tls_expiry_seconds"])
 
     def test_client_certificate(self):
         """The broker takes the user from the certificate; there is no password."""
