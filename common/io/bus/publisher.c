@@ -43,9 +43,10 @@
 #define LONGEST 6 /* times confirm_ms: half an hour, as RabbitMQ waits for an ack */
 
 /* How long a message that is sent alone keeps the others back: by then the broker has confirmed it,
- * told of an alarm, or closed the connection over it; or its queue confirms nothing, as one without
- * a majority, and the others must not wait for that. */
+ * told of an alarm, or closed over it; or its queue confirms nothing, as one without a majority,
+ * and the others must not wait for that. */
 #define ALONE_MS 2000
+#define ALONE_IN_DOUBT_MS 10000 /* longer, because a wrong message would be blamed */
 
 #define RENEW_WITHIN_MS 500
 #define RENEWALS_MAX 3 /* for one message */
@@ -321,14 +322,18 @@ static bool is_in_doubt(const struct outgoing *m)
 static bool has_room(struct publisher *p, int64_t now)
 {
     const struct outgoing *before = last(&p->wire), *next = first(&p->waiting);
+    int64_t until;
+    bool doubt;
 
     if (!before)
         return true;
-    if (p->wide && !is_in_doubt(before) && !is_in_doubt(next))
+    doubt = is_in_doubt(before) || is_in_doubt(next);
+    if (p->wide && !doubt)
         return p->n_wire < p->link.config->max_unconfirmed || is_pulse(next);
-    if (now - before->wired >= ALONE_MS)
+    until = before->wired + (doubt ? ALONE_IN_DOUBT_MS : ALONE_MS);
+    if (now >= until)
         return true;
-    link_tick_within(&p->link, before->wired + ALONE_MS - now);
+    link_tick_within(&p->link, until - now);
     return false;
 }
 
@@ -535,11 +540,11 @@ static void refuse(struct publisher *p, struct outgoing *m)
     settle_wire(p, m, false);
 }
 
-/* Whether nothing else was sent in the ALONE_MS before it, the last on the wire. */
+/* Whether it is alone on the wire, or nothing was sent for long before it. */
 static bool was_alone(const struct publisher *p, const struct outgoing *m)
 {
     return m->node.prev == &p->wire ||
-           m->wired - list_entry(m->node.prev, struct outgoing, node)->wired >= ALONE_MS;
+           m->wired - list_entry(m->node.prev, struct outgoing, node)->wired >= ALONE_IN_DOUBT_MS;
 }
 
 /* The broker closes the channel over one message (no such exchange, no right to it), or the
