@@ -6,8 +6,9 @@
 Needs root rights. debootstrap makes the root once, in build/roots/RELEASE; --fresh makes it anew.
 The root has a copy of the files that git tracks here, as they are in the working tree, in /drover.
 The command runs there in mount, pid and host name namespaces of its own, so that all processes it
-starts end with it. It uses the network of the machine, as `./dev` installs packages; its servers
-bind loopback. What the command installs and builds is kept for the next time.
+starts end with it. A folder of real workloads (DROVER_WORKLOADS) is mounted there. It uses the
+network of the machine, as `./dev` installs packages; its servers bind loopback. What the command
+installs and builds is kept for the next time.
 
 Exits with the status of the command, or with 77 and the reason if such a root cannot be made here.
 """
@@ -41,6 +42,11 @@ ln -s /proc/self/fd/0 "$0/dev/stdin"
 ln -s /proc/self/fd/1 "$0/dev/stdout"
 ln -s /proc/self/fd/2 "$0/dev/stderr"
 mount -t tmpfs tmpfs "$0/run"
+if [ -n "$DROVER_WORKLOADS" ]; then
+    mkdir "$0/run/workloads"
+    mount -o bind,ro "$DROVER_WORKLOADS" "$0/run/workloads"
+    export DROVER_WORKLOADS=/run/workloads
+fi
 hostname drover-root
 exec chroot "$0" /bin/sh -c 'cd /drover && exec "$@"' sh "$@"
 """
@@ -105,8 +111,9 @@ def copy_source(root):
 def environment():
     """Returns an environment with nothing of this machine but how packages are reached, and what
     continuous integration sets."""
-    kept = ("http_proxy", "https_proxy", "no_proxy", "CI", "DROVER_WERROR")
+    kept = ("http_proxy", "https_proxy", "no_proxy", "CI", "DROVER_WERROR", "DROVER_WORKLOADS")
     return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8",
+            "DROVER_WORKLOADS": "",
             **{name: os.environ[name] for name in kept if name in os.environ}}
 
 
