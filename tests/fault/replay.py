@@ -292,7 +292,7 @@ class Replay:
             return True
         if not ("U" in step.current and (back or step.turn >= self.since)):
             return False
-        request = self.trace.requests.get(token)
+        request = self.trace.request(token, self.job.id)
         return (step.current == "U" or not request
                 or request.idempotency_key == self.key(i, step.turn))
 

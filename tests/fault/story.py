@@ -288,7 +288,7 @@ class Story:
     def _replies(self):
         """I3, I4, I12: requests are as promised, and replies have the right tokens."""
         for flight in self.replay.flights.values():
-            request = self.trace.requests.get(flight.token)
+            request = self.trace.request(flight.token, self.job.id)
             if request:
                 self._promised(flight, request)
             replies = self.trace.replies.get(flight.token, [])
@@ -395,7 +395,7 @@ class Trace:
 
     def __init__(self, evidence):
         self._evidence = evidence
-        self.requests = {}  # token -> StepRequest
+        self._requests = collections.defaultdict(dict)  # token id -> token -> StepRequest
         self.asked = {}  # token -> when its request was seen first
         self.replies = collections.defaultdict(list)  # token -> (earliest time, StepReply)
         self.alerts = collections.defaultdict(list)  # job -> JobEvent
@@ -427,14 +427,20 @@ class Trace:
     def _take_requests(self, passed):
         for request in self._parse(wire.Requests, passed.body).requests:
             token = wire.token_id(request.token)
-            if token not in self.requests:
-                self.requests[token] = request
-                self.asked[token] = passed.at
+            if request.token not in self._requests[token]:
+                self._requests[token][request.token] = request
+                self.asked.setdefault(token, passed.at)
                 self._of_job[request.job_id].append(token)
             self._published[token] += passed.way == "publish"
             self._redelivered[token] += passed.way == "deliver" and passed.redelivered
             if passed.way == "deliver" and passed.place != "drover.expired":
                 self._had.add(token)
+
+    def request(self, token, job_id):
+        """The request of a dispatch, or None. The tokens of two jobs may have the same id, which is
+        short."""
+        requests = self._requests.get(token, {}).values()
+        return next(iter([r for r in requests if r.job_id == job_id] or requests), None)
 
     def had(self, flight):
         """Whether an agent may have had its request."""
@@ -461,4 +467,4 @@ class Trace:
         return max(self._published[token], 1) + self._redelivered[token]
 
     def of_job(self, job_id):
-        return [(token, self.requests[token]) for token in self._of_job[job_id]]
+        return [(token, self.request(token, job_id)) for token in self._of_job[job_id]]

@@ -15,6 +15,7 @@ import re
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -799,6 +800,12 @@ class Planted(unittest.TestCase):
         for request in self.scene.requests():
             request.current = wire.STATE_ACTIVE
         self.found("I12", "a request with current 2, not {1}")
+
+    def test_good_where_two_tokens_have_the_same_id(self):
+        token_id = wire.token_id
+        with unittest.mock.patch.object(
+                wire, "token_id", lambda token: token_id("0.a1" if token == "0.c1" else token)):
+            self.assertEqual([], [str(v) for v in self.judge()])
 
     def test_I12_other_results(self):
         for request in self.scene.requests():
