@@ -7,7 +7,6 @@ through a port of their own, which follows the primary (Front).
 """
 
 import contextlib
-import datetime
 import time
 
 import cluster
@@ -220,9 +219,7 @@ class World:
     def moved(self, since):
         """When the last daemon was connected again, in s after a fault; by the daemons' logs,
         because this process may be busy with what comes then."""
-        last = max(d.records("store_up")[-1]["timestamp"] for d in self.users())
-        at = datetime.datetime.fromisoformat(last.replace("Z", "+00:00")).timestamp()
-        return at - time.time() + time.monotonic() - since
+        return max(cluster.logged_at(d.records("store_up")[-1]) for d in self.users()) - since
 
     def ups(self):
         return [len(d.records("store_up")) for d in self.users()]

@@ -14,6 +14,7 @@ if a sanitizer has reported an error.
 
 import atexit
 import contextlib
+import datetime
 import json
 import os
 import pathlib
@@ -263,6 +264,12 @@ class Daemon:
         if match:
             found.append(f"{self.name}: {text[match.start():match.start() + 4000]}")
         return found
+
+
+def logged_at(record):
+    """When a daemon has logged a record, as time.monotonic() tells it."""
+    at = datetime.datetime.fromisoformat(record["timestamp"].replace("Z", "+00:00"))
+    return at.timestamp() - time.time() + time.monotonic()
 
 
 class Store:

@@ -117,6 +117,9 @@ class Node(servers.Rabbit):
             raise servers.ServerError(f"{expression}: {done.stdout}")
         return json.loads(answer[1:-1])  # erl_call escapes nothing
 
+    def version(self):
+        return self.ask("list_to_binary(rabbit_misc:version())")
+
     def evaluate(self, expression):
         """Has the node evaluate an expression that must give ok."""
         self._evaluate(expression)
