@@ -4,36 +4,46 @@ off from one another
 
     if not partition.inside():
         partition.enter()                   # starts this program again, in such a network
-    partition.cut("127.0.1.1", "127.0.1.2")
+    partition.cut(["127.0.1.1"], ["127.0.1.2", "127.0.1.3"])
     partition.heal()
 
-No packet filter is needed: routing rules lead from one address to the other into nothing. A server
-has to bind the address from which it connects to others; processes that do not are not cut off.
+No packet filter is needed: routing rules lead from one address to the other into an interface that
+drops everything. Open connections fall silent, and new ones get no answer, as if a cable were cut.
+A server has to bind the address from which it connects to others; all other processes connect from
+127.0.0.1.
 """
 
-import itertools
 import os
 import subprocess
 import sys
 
 INSIDE = "DROVER_TEST_NETWORK"
-LOCAL = "1000"  # the place of the rule for local addresses, which is 0 at first
-CUT = "10"
+CUT = 10  # the place of the rules of cuts, and their routing table
 # As root, or as one who becomes root in a namespace of users.
 WAYS = (["unshare", "--net"], ["unshare", "--map-root-user", "--net"])
-SET_UP = ("link set lo up", f"rule add pref {LOCAL} lookup local", "rule del pref 0")
+# The rule for local addresses, whose place is 0 at first, comes after those of cuts. The other end
+# of the interface is down. Without `arp off` the kernel itself would answer that there is no route.
+SET_UP = f"""\
+ip link set lo up
+ip rule add pref 1000 lookup local
+ip rule del pref 0
+ip link add nowhere type veth peer name beyond
+ip link set nowhere arp off up
+echo 1 >/proc/sys/net/ipv4/conf/nowhere/route_localnet
+ip route add default dev nowhere table {CUT}
+"""
 
 
-def _ip(*words):
-    subprocess.run(["ip", *words], check=True, capture_output=True)
+def _set_up(way=()):
+    subprocess.run([*way, "sh", "-ec", SET_UP], check=True, capture_output=True)
 
 
 def _works(way):
-    command = " && ".join(f"ip {words}" for words in SET_UP)
     try:
-        return subprocess.run([*way, "sh", "-c", command], capture_output=True).returncode == 0
-    except OSError:
+        _set_up(way)
+    except (OSError, subprocess.CalledProcessError):
         return False
+    return True
 
 
 def inside():
@@ -54,20 +64,20 @@ def enter():
 
 def prepare():
     """Makes the network ready; call it once, inside."""
-    for words in SET_UP:
-        _ip(*words.split())
+    _set_up()
 
 
-def cut(*addresses):
-    """Cuts all of these addresses off from one another."""
-    for one, other in itertools.permutations(addresses, 2):
-        _ip("rule", "add", "pref", CUT, "from", one, "to", other, "blackhole")
+def cut(one_side, other_side):
+    """Cuts each address of one side off from each of the other, in both directions."""
+    pairs = [pair for one in one_side for other in other_side
+             for pair in ((one, other), (other, one))]
+    rules = "".join(f"rule add pref {CUT} from {source} to {target} lookup {CUT}\n"
+                    for source, target in pairs)
+    subprocess.run(["ip", "-batch", "-"], input=rules, text=True, check=True, capture_output=True)
 
 
 def heal():
     """Ends all cuts."""
-    while True:
-        try:
-            _ip("rule", "del", "pref", CUT)
-        except subprocess.CalledProcessError:
-            return
+    while subprocess.run(["ip", "rule", "del", "pref", str(CUT)],
+                         capture_output=True).returncode == 0:
+        pass

@@ -10,7 +10,8 @@ Each node has an address of its own in 127.0.1.0/24, ports and a folder of its o
 its own, because one port mapper (epmd) serves all. A queue of a test that must outlive a node is a
 quorum queue (queue_arguments).
 
-Inside a network of its own (partition.py) nodes can be cut off from one another: cut() and heal().
+Inside a network of its own (partition.py) nodes can be cut off from one another: cut_off() and
+heal().
 """
 
 import contextlib
@@ -329,9 +330,8 @@ class RabbitCluster(servers.Scope):
 
     def cut_off(self, number):
         """Cuts one node off from all others. Clients reach all nodes all the same."""
-        for node in self.nodes:
-            if node is not self.nodes[number]:
-                partition.cut(self.nodes[number].host, node.host)
+        victim = self.nodes[number]
+        partition.cut([victim.host], [node.host for node in self.nodes if node is not victim])
 
     def heal(self):
         partition.heal()
