@@ -44,6 +44,9 @@ class World:
         "journaled": ["effect"],  # actors whose handler is effect.c
         "actors_of_tests": [],  # actors whose handlers write no effects.log
         "durable": True,  # nothing that the store has acknowledged may be lost
+        # The primary shows what no replica has confirmed yet, so an entry may be lost of which the
+        # client has not heard.
+        "replicated": False,
         "forgets": False,  # except jobs that have ended, after a short retention
         "scan_ms": None,  # the period of supervisors
         "lease_ms": None,  # the lease of the lead of a partition

@@ -55,12 +55,22 @@ class Story:
         """I1, I10: an accepted job is in the store, and no other."""
         if self.job.accepted and not self.job.history and self.world.durable:
             self.say("I1", "", "was accepted, and is not in the store")
-        if self.job.lost and self.world.durable:
-            self.say("I1", "", f"the store has forgotten {len(self.job.lost)} entries, from"
-                               f" {self.job.lost[0].text} on")
+        lost = [e for e in self.job.lost if not self.world.replicated or self._has_heard(e)]
+        if lost and self.world.durable:
+            self.say("I1", "", f"the store has forgotten {len(lost)} entries, from {lost[0].text}"
+                               " on")
         if self.job.history and not self.job.submits:
             self.say("I10", "", "was never submitted")
         self._received()
+
+    def _has_heard(self, entry):
+        """Whether the client has heard of an entry: of the creation of the job, or of an end."""
+        at = int(entry.at)
+        if entry.event == "created":
+            return any(receipt.message.recorded_at == at for receipt in self.job.accepted)
+        return entry.event == "settled" and any(
+            (event.kind, event.seq, event.at) == (wire.EVENT_KIND_SETTLED, int(entry.seq), at)
+            for _, event in self.job.events)
 
     def _received(self):
         """I10: what the Receipts say is true."""

@@ -352,6 +352,27 @@ class Planted(unittest.TestCase):
         self.go_back("j", 1)
         self.found("I1", "j the store has forgotten 15 entries")
 
+    def test_I1_excused_what_nobody_has_heard_of(self):
+        """The primary had it, and no replica."""
+        self.go_back("j", 1)
+        self.scene.world["replicated"] = True
+        self.assertNotIn("I1", {v.rule for v in self.judge()})
+
+    def test_I1_lost_after_its_receipt(self):
+        self.go_back("j", 1)
+        self.scene.world["replicated"] = True
+        self.receipts(recorded_at=str(int(self.scene.of("j")[0][2])))
+        self.found("I1", "j the store has forgotten 1 entries, from 1 ")
+
+    def test_I1_lost_after_its_event(self):
+        self.go_back("j", 8)
+        self.scene.world["replicated"] = True
+        at = self.scene.of("j")[7][2]
+        for record in self.scene.client:
+            if record["kind"] == "JobEvent" and record["message"].get("seq") == "8":
+                record["message"]["at"] = at
+        self.found("I1", "j the store has forgotten 1 entries, from 8 ")
+
     def forgotten(self):
         for key in ("job:j", "data:j", "hist:j"):
             del self.scene.store[key]
