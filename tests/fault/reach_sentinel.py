@@ -3,7 +3,7 @@
 
 A story is a function of the part and of its folder, as in reach_rabbit.py. Each has a primary, two
 replicas, three Sentinels and daemons of its own, because the primary moves. Tests read the store
-through a port of their own, which follows the primary (Front).
+through a port of their own, which follows the primary (Front), and are on neither side of a cut.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ import time
 import cluster
 import client
 import evidence
+import partition
 import proxy
 import sentinels
 import servers
@@ -28,11 +29,11 @@ MOVED_S = 5
 LOST_S = 5
 ALONE = ("--min-replicas-to-write", "1", "--min-replicas-max-lag", "3")
 STRICT = ("--appendfsync", "always", *ALONE)
+CONFIRMED = {"durability": "strict", "replicas": 1}
 
 
 class Part:
     name = "sentinel"
-    CUTS = set()  # a primary is cut off by its users, see sentinels.Redis
 
     def __init__(self):
         self.rabbit = None
@@ -46,7 +47,7 @@ class Part:
         self.rabbit.close()
 
     def mend(self):
-        """Nothing: each story has servers of its own."""
+        """Nothing: each story has servers of its own, and ends its cuts."""
 
 
 class Front:
@@ -113,6 +114,9 @@ class Work:
             self._submit(job_id)
         self._c.client.until(answered, "all receipts")
 
+    def answered(self):
+        return len(self._c.client.receipts)
+
     def gone(self):
         there = set(self._c.store.jobs())
         return {job_id for job_id in self._c.client.receipts if job_id not in there}
@@ -148,29 +152,23 @@ class Work:
 
 
 class World:
-    """The servers and daemons of a story. settings: more of the group `redis`. reached: the
-    Sentinels that daemons know, by their ports; None: all, directly."""
+    """The servers and daemons of a story. settings: more of the group `redis`."""
 
-    def __init__(self, part, where, options=(), settings=None, durable=False, reached=None):
+    def __init__(self, part, where, options=(), settings=None, durable=False):
         self._undone = contextlib.ExitStack()
         try:
-            self._begin(part, where, options, settings, durable, reached)
+            self._begin(part, where, options, settings, durable)
         except BaseException:
             self._undone.close()
             raise
 
-    def _begin(self, part, where, options, settings, durable, reached):
+    def _begin(self, part, where, options, settings, durable):
         self.group = self._undone.enter_context(
-            sentinels.Group(options=options, down_after_ms=DOWN_AFTER_MS, tls=False))
+            sentinels.Group(options=options, down_after_ms=DOWN_AFTER_MS, tls=False, apart=True))
         self.old = self.group.primary
         self.front = Front(self.old)
         self._undone.callback(self.front.close)
-        self.proxies = []
-        if reached:
-            self.proxies = [proxy.Proxy(s.port) for s in self.group.sentinels]
-            for each in self.proxies:
-                self._undone.callback(each.close)
-        redis = {**self.group.settings([each.port for each in self.proxies]), **(settings or {})}
+        redis = {**self.group.settings(), **(settings or {})}
         self.c = cluster.Cluster(
             part.rabbit, self.front, where,
             cluster.merged(evidence.settings(where / "evidence", concurrency=32),
@@ -178,10 +176,12 @@ class World:
             "effect")
         self.stopped = self.work = None
         self._undone.callback(self._stop)
+        if partition.inside():
+            self._undone.callback(partition.heal)  # so that daemons can end
         self.c.start(2, 2, 2)
         self.collector = evidence.Collector(self.c, where / "evidence", {
             "scan_ms": 100, "lease_ms": 1000, "settle_within_ms": workload.SETTLE_WITHIN_MS,
-            "durable": durable})
+            "durable": durable, "replicated": True})
         self.work = Work(self.c)
 
     def _stop(self):
@@ -235,6 +235,13 @@ class World:
         self.use(new)
         return new
 
+    def await_replica(self, since=None):
+        """Waits until the old primary is a replica. @since: when that became possible; None: now.
+        """
+        since = since or time.monotonic()
+        self.group.await_replica(self.old)
+        self.demoted = time.monotonic() - since
+
     def judge(self):
         """Return: what is wrong, and the lost jobs."""
         self.work.await_receipts()
@@ -253,24 +260,32 @@ class World:
 def figures(world, gone, since, moved):
     return (f"{len(world.work.submitted)} jobs, {len(gone)} lost, accepted within "
             f"{world.lost_for(gone, since):.1f} s of the fault; another primary was named after "
-            f"{world.named - since:.1f} s, all daemons were there after {moved:.1f} s")
+            f"{world.named - since:.1f} s, all daemons were there after {moved:.1f} s, and the old "
+            f"one was a replica {world.demoted:.1f} s after the fault had ended")
 
 
 # --- the stories ---
 
 
-def _fail(part, where, break_, mend, hold_s=0, options=(), settings=None, durable=False):
-    """@break_, @mend: of the primary, with the group. @hold_s: the fault lasts as long at least."""
+# What breaks the primary of a world, and what mends it.
+KILL = (lambda world: world.old.kill(), lambda world: world.old.start())
+FREEZE = (lambda world: world.old.pause(), lambda world: world.old.resume())
+CUT = (lambda world: world.group.cut_off(world.old), lambda world: world.group.heal())
+
+
+def _fail(part, where, fault, hold_s=0, options=(), settings=None, durable=False):
+    """@hold_s: the fault lasts as long at least."""
+    break_, mend = fault
     with World(part, where, options, settings, durable) as world:
         world.work.go_on_for(BEFORE_S)
         ups = world.ups()
         since = world.fault("failover")
-        break_(world.old)
+        break_(world)
         world.await_moved(ups)
         moved = world.moved(since)
         world.work.go_on(lambda: time.monotonic() - since >= hold_s)
-        mend(world.old)
-        world.group.await_replica(world.old)
+        mend(world)
+        world.await_replica()
         world.fault("replica again")
         world.work.go_on_for(1)
         wrong, gone = world.judge()
@@ -285,60 +300,72 @@ def _fail(part, where, break_, mend, hold_s=0, options=(), settings=None, durabl
 
 def killed(part, where):
     """The primary is killed, and comes back as a replica."""
-    return _fail(part, where, lambda old: old.kill(), lambda old: old.start())
+    return _fail(part, where, KILL)
 
 
 def frozen(part, where):
     """The primary stands still, and goes on."""
-    return _fail(part, where, lambda old: old.pause(), lambda old: old.resume(), CUT_S / 2)
+    return _fail(part, where, FREEZE, CUT_S / 2)
 
 
 def cut_off(part, where):
     """The primary is cut off from replicas and Sentinels; the daemons reach both sides."""
-    return _fail(part, where, lambda old: old.cut(), lambda old: old.heal(), CUT_S)
+    return _fail(part, where, CUT, CUT_S)
 
 
 def strict_killed(part, where):
     """As killed, with strict durability: nothing is lost."""
-    return _fail(part, where, lambda old: old.kill(), lambda old: old.start(), 0, STRICT,
-                 {"durability": "strict", "replicas": 1}, durable=True)
+    return _fail(part, where, KILL, 0, STRICT, CONFIRMED, durable=True)
 
 
 def strict_cut_off(part, where):
     """As cut_off, with strict durability: nothing is lost."""
-    return _fail(part, where, lambda old: old.cut(), lambda old: old.heal(), CUT_S, STRICT,
-                 {"durability": "strict", "replicas": 1}, durable=True)
+    return _fail(part, where, CUT, CUT_S, STRICT, CONFIRMED, durable=True)
 
 
-def cut_off_together(part, where):
-    """The primary is cut off together with the daemons, and takes writes for min-replicas-max-lag
-    only. Each lost job is named."""
-    with World(part, where, ALONE, reached=True) as world:
+def _cut_off_together(part, where, options, settings=None, durable=False):
+    with World(part, where, options, settings, durable) as world:
         world.work.go_on_for(BEFORE_S)
         ups = world.ups()
         since = world.fault("failover")
-        for each in world.proxies:
-            each.cut()
-        world.old.cut()
+        world.group.cut_off(world.old, servers.HOST)
         world.work.go_on(lambda: world.group.named() not in (None, world.old))
         world.named = time.monotonic()
         new = world.group.await_failover(world.old)
+        world.work.go_on(lambda: time.monotonic() - since >= LOST_S)
+        answered = world.work.answered()
         world.work.go_on(lambda: time.monotonic() - since >= CUT_S)
-        for each in world.proxies:
-            each.heal()
+        late = world.work.answered() - answered
+        world.group.heal()
         healed = world.fault("whole again")
-        world.old.heal()
         world.work.go_on(lambda: all(now > then for now, then in zip(world.ups(), ups)))
         moved = world.moved(healed)
         world.use(new)
-        world.group.await_replica(world.old)
+        world.await_replica(healed)
         world.work.go_on_for(1)
         wrong, gone = world.judge()
         if world.lost_for(gone, since) > LOST_S:
             wrong.append(f"{world.lost_for(gone, since):.1f} s of work are lost")
         if moved > MOVED_S:
             wrong.append(f"the daemons have moved {moved:.1f} s after the network was whole again")
+        if late:
+            wrong.append(f"{late} Receipts although no replica has the jobs")
+        if durable:
+            wrong += [f"{job_id} is lost" for job_id in gone]
         return wrong, figures(world, gone, since, CUT_S + moved)
 
 
-Part.STORIES = [killed, frozen, cut_off, cut_off_together, strict_killed, strict_cut_off]
+def cut_off_together(part, where):
+    """The primary is cut off together with the daemons, and takes writes for min-replicas-max-lag
+    only. Each lost job is named."""
+    return _cut_off_together(part, where, ALONE)
+
+
+def strict_cut_off_together(part, where):
+    """As cut_off_together, with strict durability: nothing is lost."""
+    return _cut_off_together(part, where, STRICT, CONFIRMED, durable=True)
+
+
+CUTS = [cut_off, cut_off_together, strict_cut_off, strict_cut_off_together]
+Part.STORIES = [killed, frozen, strict_killed, *CUTS]
+Part.CUTS = set(CUTS)  # they need a network of their own

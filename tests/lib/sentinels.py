@@ -6,10 +6,15 @@
         dead.kill()
         new = group.await_failover(dead)
 
-The Sentinels and the replicas log in to each server as users of their own. So a primary is cut off
-from them, while all clients still reach it, by disabling these users there: cut() and heal(). A
-Sentinel whose login is refused goes on as the default user, so this one loses the commands that
-Sentinels and replicas need and clients do not.
+With apart=True each server and each Sentinel has an address of its own. Inside a network of the
+test alone (partition.py) a server can then be cut off from all others: Group.cut_off() and heal().
+
+A test without such a network has Redis.cut() and heal(). The Sentinels and the replicas log in to
+each server as users of their own, and cut() disables these users there, while clients still reach
+the server. That is no partition: connections end at once, so the primary knows at once that it has
+no replica, and each attempt to connect is answered. A Sentinel whose login is refused goes on as
+the default user, so this one loses the commands that Sentinels and replicas need and clients do
+not.
 """
 
 import pathlib
@@ -17,6 +22,7 @@ import tempfile
 
 import redis
 
+import partition
 import servers
 
 NAME = "drover"  # of the primary, as the Sentinels know it
@@ -28,11 +34,21 @@ COMMANDS = ("ping", "publish", "subscribe", "psubscribe", "psync", "sync", "repl
             "replicaof", "config", "client|setname")
 
 
-class Redis(servers.Redis):
-    """One server of the group, with a user for the Sentinels and one for the replicas."""
+def listening(known_host):
+    """The addresses at which a server or Sentinel listens: its own, and that of tests."""
+    return sorted({known_host, servers.HOST})
 
-    def __init__(self, options=(), certificates=None):
+
+class Redis(servers.Redis):
+    """One server of the group, with a user for the Sentinels and one for the replicas. known_host:
+    the address by which Sentinels, replicas and daemons know it, and from which it connects. Tests
+    reach it at servers.HOST as well, so no cut keeps them from it."""
+
+    def __init__(self, options=(), certificates=None, known_host=servers.HOST):
+        self.known_host = known_host
         super().__init__(tls=False, options=[
+            "--bind", *listening(known_host), "--bind-source-addr", known_host,
+            "--protected-mode", "no",  # which knows no loopback address but 127.0.0.1
             "--user", "sentinel", *ALL, "--user", "replica", *ALL,
             "--masteruser", "replica", "--masterauth", WORD,
             "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", *options,
@@ -52,7 +68,8 @@ class Redis(servers.Redis):
             return None
 
     def cut(self):
-        """The Sentinels and the other servers no longer reach it; clients do."""
+        """It refuses the Sentinels and the other servers, and closes their connections; clients
+        reach it."""
         with self.client() as client:
             self._acl(client, "default", *(f"-{command}" for command in COMMANDS))
             for user in PEERS:
@@ -71,17 +88,20 @@ class Redis(servers.Redis):
 
 
 class Sentinel(servers.Server):
-    """One Sentinel. conf: more lines of its configuration."""
+    """One Sentinel. conf: more lines of its configuration. known_host: as that of Redis."""
 
     name = "sentinel"
 
-    def __init__(self, primary, quorum, down_after_ms, conf="", certificates=None):
+    def __init__(self, primary, quorum, down_after_ms, conf="", certificates=None,
+                 known_host=servers.HOST):
         super().__init__()
+        self.known_host = known_host
         self._path = self.directory / "sentinel.conf"
         self.tls = certificates and servers.Tls(certificates)
         self._conf = (
-            f"bind {servers.HOST}\nport {self.port}\ndir {self.directory}\n{self._tls_lines()}"
-            f"sentinel monitor {NAME} {servers.HOST} {primary.known_port} {quorum}\n"
+            f"bind {' '.join(listening(known_host))}\nbind-source-addr {known_host}\n"
+            f"port {self.port}\ndir {self.directory}\n{self._tls_lines()}"
+            f"sentinel monitor {NAME} {primary.known_host} {primary.known_port} {quorum}\n"
             f"sentinel auth-user {NAME} sentinel\nsentinel auth-pass {NAME} {WORD}\n"
             f"sentinel down-after-milliseconds {NAME} {down_after_ms}\n"
             f"sentinel failover-timeout {NAME} 10000\n{conf}"
@@ -121,21 +141,29 @@ class Sentinel(servers.Server):
 class Group(servers.Scope):
     """A primary, its replicas and the Sentinels. options: of each server, also as a replica.
     down_after_ms: how long a Sentinel waits for a server before it counts as down. conf: more lines
-    of the configuration of each Sentinel. tls: clients, replicas and Sentinels use TLS."""
+    of the configuration of each Sentinel. tls: clients, replicas and Sentinels use TLS. apart: each
+    has an address of its own, in 127.0.2.0/24 and 127.0.3.0/24; not with tls, as the certificate is
+    for one address."""
 
     def __init__(self, replicas=2, n_sentinels=3, options=(), down_after_ms=1000, conf="",
-                 tls=servers.TLS):
+                 tls=servers.TLS, apart=False):
+        def host(net, number):
+            return f"127.0.{net}.{number + 1}" if apart else servers.HOST
+
         self._folder = tempfile.TemporaryDirectory(prefix="drover-sentinels-") if tls else None
         self._certificates = pathlib.Path(self._folder.name) if tls else None
-        self.servers = [Redis(options, self._certificates) for _ in range(1 + replicas)]
+        self.servers = [Redis(options, self._certificates, host(2, number))
+                        for number in range(1 + replicas)]
         first = self.servers[0]
         first.tls and first.tls.prepare()
         for replica in self.servers[1:]:
-            replica.options += ["--replicaof", f"{servers.HOST} {first.known_port}"]
+            replica.options += ["--replicaof", f"{first.known_host} {first.known_port}"]
         self._strangers = []
         quorum = n_sentinels // 2 + 1
-        self.sentinels = [Sentinel(first, quorum, down_after_ms, conf, self._certificates)
-                          for _ in range(n_sentinels)]
+        self.sentinels = [
+            Sentinel(first, quorum, down_after_ms, conf, self._certificates, host(3, number))
+            for number in range(n_sentinels)
+        ]
 
     def begin(self):
         """Starts all, and does not ask the Sentinels, which may want a login."""
@@ -205,10 +233,18 @@ class Group(servers.Scope):
             lambda: server.role() == "slave" and self._follows(server), "it to be a replica",
             timeout)
 
-    def settings(self, sentinels=None):
-        """Returns the group `redis` of a configuration. sentinels: of other ports, such as those of
-        proxies."""
-        ports = sentinels or [sentinel.known_port for sentinel in self.sentinels]
-        hosts = ",".join(f"{servers.HOST}:{port}" for port in ports)
+    def cut_off(self, server, *beside):
+        """Cuts a server, and the addresses that are on its side, off from all others. For a group
+        whose members are apart, inside a network of the test alone."""
+        others = [each.known_host for each in [*self.servers, *self.sentinels]
+                  if each is not server]
+        partition.cut([server.known_host, *beside], others)
+
+    def heal(self):
+        partition.heal()
+
+    def settings(self):
+        """Returns the group `redis` of a configuration."""
+        hosts = ",".join(f"{each.known_host}:{each.known_port}" for each in self.sentinels)
         return {"host": hosts, "port": None, "master_name": NAME,
                 **({"tls": True, "ca_file": str(self.servers[0].tls.ca)} if self._folder else {})}
