@@ -4397,7 +4397,7 @@ RULES = {
         ),
         "a broker that reads slowly is left": (
             "common/io/bus/link.c",
-            " || link->unread < before)\n",
+            " || link->unsent < before)\n",
             ")\n",
             f"{BUS_CONFIRMS} test_slow_line",
         ),
@@ -4544,13 +4544,13 @@ RULES = {
         ),
         "a broker that says nothing any more keeps the connection": (
             "common/io/bus/link.c",
-            "    return ++link->quiet * link_tick_ms(link) > 2 * link->heartbeat_ms;\n",
+            "    return ++link->quiet_ticks * link_tick_ms(link) > 2 * link->heartbeat_ms;\n",
             "    return false;\n",
             f"{BUS_BROKER} test_frozen_broker",
         ),
         "no heartbeat is sent": (
             "common/io/bus/link.c",
-            "    if (now - link->said >= link->heartbeat_ms / 2 &&",
+            "    if (now - link->wrote_at >= link->heartbeat_ms / 2 &&",
             "    if (false &&",
             f"{BUS_BROKER} test_heartbeats",
         ),
@@ -4569,7 +4569,7 @@ RULES = {
         ),
         "a peer that reads nothing is waited for": (
             "common/io/bus/link.c",
-            "    return link->full * link_tick_ms(link) > 2 * link->heartbeat_ms;\n",
+            "    return link->full_ticks * link_tick_ms(link) > 2 * link->heartbeat_ms;\n",
             "    return false;\n",
             f"{BUS_BROKER} test_broker_reads_nothing",
         ),
@@ -4901,8 +4901,8 @@ RULES = {
         ),
         "after a lost connection a silent host is waited for as long as one of one": (
             "common/io/bus/link.c",
-            "    link->rounds = 0;\n",
-            "    link->rounds = 1;\n",
+            "    link->rounds_failed = 0;\n",
+            "    link->rounds_failed = 1;\n",
             f"{BUS_BROKER} test_silent_host_after_a_connection",
         ),
         "a refusal by one host is reported although another one was good": (
@@ -4925,8 +4925,8 @@ RULES = {
         ),
         "a process never returns to its own host": (
             "common/io/bus/link.c",
-            "    link->begins = lasted ? 0 : link->begins + 1;\n",
-            "    link->begins += !lasted;\n",
+            "    link->first_host = lasted ? 0 : link->first_host + 1;\n",
+            "    link->first_host += !lasted;\n",
             f"{BUS_BROKER} test_own_host_again",
         ),
         "an address that refuses ends the attempt at its host": (

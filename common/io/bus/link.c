@@ -35,7 +35,7 @@ static void on_data(void *ctx, struct bytes data)
     struct link *link = ctx;
     int r;
 
-    link->quiet = 0;
+    link->quiet_ticks = 0;
     r = link_input(link, data);
     if (r) {
         lose(link, r);
@@ -48,7 +48,7 @@ static void on_room(void *ctx)
 {
     struct link *link = ctx;
 
-    link->full = 0;
+    link->full_ticks = 0;
     link->changed(link->owner);
 }
 
@@ -90,7 +90,7 @@ static const struct stream_callbacks stream_callbacks = {
 
 static const struct host *next_host(const struct link *link)
 {
-    const size_t nth = link->begins + link->tried;
+    const size_t nth = link->first_host + link->hosts_tried;
 
     return &link->hosts->list[hosts_place(link->hosts, link->config->spread, nth)];
 }
@@ -98,9 +98,9 @@ static const struct host *next_host(const struct link *link)
 /* Whether all hosts were tried, but for one that was silent. */
 static bool is_round_over(const struct link *link)
 {
-    const size_t left = link->hosts->n - link->tried;
+    const size_t left = link->hosts->n - link->hosts_tried;
 
-    return left == 0 || (left == 1 && link->tried > 0 && next_host(link) == link->silent);
+    return left == 0 || (left == 1 && link->hosts_tried > 0 && next_host(link) == link->silent);
 }
 
 /* Each attempt at a host begins with another one of its addresses. */
@@ -109,9 +109,9 @@ static struct stream_target next_target(struct link *link)
     const size_t n = link->hosts->n;
 
     if (next_host(link) == link->silent && n > 1)
-        link->tried++;
+        link->hosts_tried++;
     link->host = next_host(link);
-    link->tried++;
+    link->hosts_tried++;
     return (struct stream_target){
         .host = link->host->name,
         .port = link->host->port,
@@ -135,8 +135,8 @@ static void connect_now(struct link *link)
     link->close_method = 0;
     link->closed_over = link->closed_over_queue = false;
     link->up_since = 0;
-    link->said = (int64_t)uv_now(link->loop);
-    link->quiet = link->full = 0;
+    link->wrote_at = (int64_t)uv_now(link->loop);
+    link->quiet_ticks = link->full_ticks = 0;
     link_await(link);
     r = stream_open(&link->stream, link->loop, &target, &stream_callbacks, link);
     link->streams += r == 0;
@@ -180,9 +180,9 @@ static int64_t next_pause(struct link *link)
     int64_t pause;
 
     if (link->up_since && (int64_t)uv_now(link->loop) - link->up_since > most)
-        link->attempt = 0;
-    pause = link->attempt < 20 ? (int64_t)link->config->reconnect_min_ms << link->attempt : most;
-    link->attempt++;
+        link->pauses = 0;
+    pause = link->pauses < 20 ? (int64_t)link->config->reconnect_min_ms << link->pauses : most;
+    link->pauses++;
     if (pause > most)
         pause = most;
     return pause - (int64_t)rng_below(&link->rng, (uint64_t)pause / 2 + 1);
@@ -191,7 +191,7 @@ static int64_t next_pause(struct link *link)
 /* A refusal by one host is reported after all were tried: another one may be good. */
 static void end_round(struct link *link)
 {
-    link->tried = 0;
+    link->hosts_tried = 0;
     link->refusals += link->refused;
     link->refused = false;
 }
@@ -199,18 +199,18 @@ static void end_round(struct link *link)
 /* The connection was lost: with which host to begin. One that only lets log in is left. */
 static void begin_anew(struct link *link, bool silent)
 {
-    const bool lasted = link->attempt == 1;
+    const bool lasted = link->pauses == 1;
 
-    link->begins = lasted ? 0 : link->begins + 1;
+    link->first_host = lasted ? 0 : link->first_host + 1;
     link->silent = silent ? link->host : NULL;
-    link->rounds = 0;
+    link->rounds_failed = 0;
 }
 
 /* No host could be connected to. */
 static void begin_again(struct link *link)
 {
     link->silent = NULL;
-    link->rounds++;
+    link->rounds_failed++;
 }
 
 static void back_off(struct link *link, bool silent)
@@ -310,21 +310,21 @@ static void on_timer(uv_timer_t *timer)
  * read before the next tick. */
 static bool is_silent(struct link *link)
 {
-    return ++link->quiet * link_tick_ms(link) > 2 * link->heartbeat_ms;
+    return ++link->quiet_ticks * link_tick_ms(link) > 2 * link->heartbeat_ms;
 }
 
 /* A broker that sends, and reads nothing, would be waited for until confirms are missing. Under an
  * alarm it reads nothing for as long as that lasts. One that reads slowly is waited for. */
 static bool is_stuck(struct link *link)
 {
-    const size_t before = link->unread;
+    const size_t before = link->unsent;
 
-    link->unread = stream_unsent(link->stream);
-    if (!link_is_full(link) || link->blocked || link->unread < before)
-        link->full = 0;
+    link->unsent = stream_unsent(link->stream);
+    if (!link_is_full(link) || link->blocked || link->unsent < before)
+        link->full_ticks = 0;
     else
-        link->full++;
-    return link->full * link_tick_ms(link) > 2 * link->heartbeat_ms;
+        link->full_ticks++;
+    return link->full_ticks * link_tick_ms(link) > 2 * link->heartbeat_ms;
 }
 
 static void on_tick(uv_timer_t *tick)
@@ -340,7 +340,7 @@ static void on_tick(uv_timer_t *tick)
         lose(link, link_fail(link, LINK_E_SILENT, "connection lost: the broker reads nothing"));
         return;
     }
-    if (now - link->said >= link->heartbeat_ms / 2 && !link_is_full(link) &&
+    if (now - link->wrote_at >= link->heartbeat_ms / 2 && !link_is_full(link) &&
         frame_put_heartbeat(&link->out) < 0) {
         lose(link, link_check_put(link, -ENOMEM));
         return;

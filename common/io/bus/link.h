@@ -75,12 +75,14 @@ struct link {
     uv_timer_cb on_timer;
     uv_timer_cb on_tick;
 
-    const struct hosts *hosts;
-    size_t begins;             /* with which one of them, see hosts_place(), after each pause ... */
-    size_t tried;              /* ... and since then it has tried so many */
-    unsigned rounds;           /* of all of them, since it was last connected */
+    const struct hosts *hosts; /* in each round all are tried, and then comes a pause */
+    size_t first_host;         /* of a round, as hosts_place() counts */
+    size_t hosts_tried;        /* in this round */
+    unsigned rounds_failed;    /* since it was last connected */
+    unsigned attempts;         /* to connect to a host, in all */
+    unsigned pauses;           /* since a connection lasted */
     const struct host *silent; /* lost the last connection by silence: is left out of a round */
-    bool refused;              /* one of these has refused it, which is reported if all fail */
+    bool refused;              /* by a host of this round, which is reported if all fail */
     uint32_t known[HOSTS_MAX]; /* a hash of why each could not be connected to, as logged last */
     const struct host *host;   /* the present one */
     char user[256];            /* as which it logs in there */
@@ -101,10 +103,10 @@ struct link {
         struct list calls;
     } side;
     int64_t heartbeat_ms; /* as agreed with the broker */
-    int64_t said;         /* ms of the loop: of the last byte to the broker */
-    unsigned quiet;       /* ticks since the last byte from the broker */
-    unsigned full;        /* ticks since the broker has read anything of what waits */
-    size_t unread;        /* bytes that waited for it at the last tick */
+    int64_t wrote_at;     /* ms of the loop: the last byte to the broker */
+    unsigned quiet_ticks; /* since the last byte from the broker */
+    unsigned full_ticks;  /* since the broker has read anything of what waits */
+    size_t unsent;        /* bytes that waited for it at the last tick */
 
     bool blocked;           /* by an alarm at the broker */
     uint16_t close_method;  /* of class basic: over which the broker closed the channel; or 0 */
@@ -118,8 +120,6 @@ struct link {
     uint64_t n_refused;     /* all refusals, each host of a round counted */
     int64_t peer_expiry;    /* of the certificates of the last broker; 0 for none */
     int64_t up_since;       /* ms of the loop; 0: this connection was never up */
-    unsigned attempt;       /* since a connection lasted */
-    unsigned attempts;      /* in all */
     struct rng rng;         /* for the jitter of pauses */
     struct list deliveries; /* struct incoming, complete: the owner takes them, and ... */
     struct list settled;    /* ... messages whose outcome is known */

@@ -89,7 +89,7 @@ int link_flush(struct link *link)
         return 0;
     if (link->stream)
         r = stream_write(link->stream, buf_bytes(&link->out));
-    link->said = (int64_t)uv_now(link->loop);
+    link->wrote_at = (int64_t)uv_now(link->loop);
     if (link->out.size > OUT_KEPT)
         buf_deinit(&link->out);
     buf_clear(&link->out);
@@ -171,7 +171,7 @@ static int64_t patience_ms(const struct link *link)
 {
     const int64_t usual = link->config->connect_timeout_ms;
 
-    return link->state < LINK_UP && link->hosts->n > 1 && link->rounds == 0 &&
+    return link->state < LINK_UP && link->hosts->n > 1 && link->rounds_failed == 0 &&
                    usual > ONE_OF_SEVERAL_MS
                ? ONE_OF_SEVERAL_MS
                : usual;
