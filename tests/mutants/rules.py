@@ -4389,11 +4389,17 @@ RULES = {
             "        if (p->heard",
             f"{BUS_CONFIRMS} test_one_confirm_missing",
         ),
-        "a message that is sent alone keeps the others back for ever": (
+        "the first message of a connection keeps the others back until it is confirmed": (
             "common/io/bus/publisher.c",
-            "    if (now >= until)\n",
-            "    if (false)\n",
+            "reads != READS_UNKNOWN) {\n        p->reads = READS;\n",
+            "reads != READS_UNKNOWN) {\n",
             f"{BUS_CONFIRMS} test_first_confirm_missing",
+        ),
+        "a new connection sends all that waits, whether the broker reads it or not": (
+            "common/io/bus/publisher.c",
+            "    if (p->reads == READS_ASKED)\n",
+            "    if (false)\n",
+            f"{BUS_CONFIRMS} test_alarm_from_the_start",
         ),
         "a broker that reads slowly is left": (
             "common/io/bus/link.c",

@@ -23,7 +23,9 @@
  *
  * An alarm at the broker is announced only to a connection that publishes, and from then on the
  * broker reads nothing. The first message of a connection is therefore sent alone: in a lasting
- * alarm a reconnect costs one message in the broker's inbound buffer, not a window full.
+ * alarm a reconnect costs one message in the broker's inbound buffer, not a window full. That the
+ * broker reads on shows by its answer to a method behind the message, not by the confirm: the queue
+ * may have lost its leader, and the other messages must not wait for that.
  *
  * link.c calls it by publisher_role, bus.c to inspect queues.
  */
@@ -42,11 +44,9 @@
 
 #define LONGEST 6 /* times confirm_ms: half an hour, as RabbitMQ waits for an ack */
 
-/* How long a message that is sent alone keeps the others back: by then the broker has confirmed it,
- * told of an alarm, or closed over it; or its queue confirms nothing, as one without a majority,
- * and the others must not wait for that. */
-#define ALONE_MS 2000
-#define ALONE_IN_DOUBT_MS 10000 /* longer, because a wrong message would be blamed */
+/* How long a message in doubt keeps the others back: by then the broker has confirmed it, or closed
+ * over it; or its queue confirms nothing, as one without a majority. */
+#define ALONE_IN_DOUBT_MS 10000
 
 #define RENEW_WITHIN_MS 500
 #define RENEWALS_MAX 3 /* for one message */
@@ -92,7 +92,6 @@ static bool is_pulse(const struct outgoing *m)
 static void settle_wire(struct publisher *p, struct outgoing *m, bool accepted)
 {
     p->n_wire--;
-    p->wide = true;
     if (!is_pulse(m))
         p->heard = clock_monotonic_ms();
     if (accepted && direct_is(m))
@@ -116,7 +115,6 @@ static bool keep_refused(struct publisher *p, struct outgoing *m)
         return false;
     m->renewals++;
     p->n_wire--;
-    p->wide = true;
     p->heard = now;
     list_remove(&m->node);
     list_append(&p->refused, &m->node);
@@ -140,6 +138,7 @@ static void pass(struct publisher *p, const struct outgoing *confirmed)
  * the broker names each once. */
 static void on_confirm(struct publisher *p, uint64_t tag, bool multiple, bool accepted)
 {
+    p->reads = READS;
     list_foreach_safe(it, &p->wire) {
         struct outgoing *m = list_entry(it, struct outgoing, node);
 
@@ -166,6 +165,10 @@ static int publisher_method(struct link *link, amqp_method_number_t method, cons
         const amqp_basic_nack_t *nack = arguments;
 
         on_confirm(p, nack->delivery_tag, nack->multiple, false);
+        return 0;
+    }
+    if (method == AMQP_BASIC_QOS_OK_METHOD && p->reads != READS_UNKNOWN) {
+        p->reads = READS;
         return 0;
     }
     return link_fail_out_of_place(link, method);
@@ -323,18 +326,26 @@ static bool has_room(struct publisher *p, int64_t now)
 {
     const struct outgoing *before = last(&p->wire), *next = first(&p->waiting);
     int64_t until;
-    bool doubt;
 
-    if (!before)
-        return true;
-    doubt = is_in_doubt(before) || is_in_doubt(next);
-    if (p->wide && !doubt)
+    if (p->reads == READS_ASKED)
+        return false;
+    if (!is_in_doubt(before) && !is_in_doubt(next))
         return p->n_wire < p->link.config->max_unconfirmed || is_pulse(next);
-    until = before->wired + (doubt ? ALONE_IN_DOUBT_MS : ALONE_MS);
+    until = before ? before->wired + ALONE_IN_DOUBT_MS : now;
     if (now >= until)
         return true;
     link_tick_within(&p->link, until - now);
     return false;
+}
+
+/* By a method that changes nothing where nothing is consumed with acks. It is no call, which would
+ * have to be answered soon: the line may be slow, and the message large. */
+static int ask_whether_it_reads(struct publisher *p)
+{
+    amqp_basic_qos_t qos = {0};
+
+    p->reads = READS_ASKED;
+    return link_put_method(&p->link, AMQP_BASIC_QOS_METHOD, &qos);
 }
 
 static int send_first(struct publisher *p, int64_t now)
@@ -355,7 +366,6 @@ static int send_first(struct publisher *p, int64_t now)
         return 0;
     }
     list_remove(&m->node);
-    p->wide |= !list_empty(&p->wire);
     list_append(&p->wire, &m->node);
     p->n_wire++;
     m->tag = ++p->last_tag;
@@ -364,7 +374,7 @@ static int send_first(struct publisher *p, int64_t now)
     m->resent = m->sent;
     r = send_message(p, m, now);
     m->sent = true; /* also when the call fails: the broker may have got it whole */
-    return r;
+    return r || p->reads != READS_UNKNOWN ? r : ask_whether_it_reads(p);
 }
 
 /* ---- inspections ---- */
@@ -632,7 +642,7 @@ static void publisher_lost(struct link *link)
     renewal_begin(&p->renewal, clock_monotonic_ms());
     p->n_wire = 0;
     p->last_tag = 0;
-    p->wide = false;
+    p->reads = READS_UNKNOWN;
     p->inspection.asked = false;
     keep_undeclarable(p);
     p->declaring = false;

@@ -22,6 +22,13 @@ struct inspection {
     uint32_t consumers;
 };
 
+/* Whether the broker reads on behind the first message of a connection: not under an alarm. */
+enum reads {
+    READS_UNKNOWN, /* none was sent */
+    READS_ASKED,
+    READS,
+};
+
 struct publisher {
     struct link link;
     struct list waiting; /* to be sent, in order */
@@ -29,7 +36,7 @@ struct publisher {
     struct list refused; /* to be sent over another connection */
     int n_wire;
     uint64_t last_tag;
-    bool wide;          /* more than one message may be on the wire */
+    enum reads reads;
     int64_t heard;      /* CLOCK_MONOTONIC ms of the last confirm, pulses aside */
     int64_t held_up;    /* likewise: until then at least by an alarm */
     struct list actors; /* whose task queues were declared on this connection */

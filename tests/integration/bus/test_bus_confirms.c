@@ -37,6 +37,7 @@ struct proxy {
     pthread_t thread;
     _Atomic int withholds; /* how many more to withhold */
     _Atomic bool slow;     /* read from the client 32 KiB at a time, fifty times a second */
+    _Atomic size_t taken;  /* bytes from the client */
     uint8_t kept[64];      /* the last one */
     size_t n_kept;
     _Atomic bool releases; /* send it, and close the connection */
@@ -109,6 +110,7 @@ static void pump(struct proxy *proxy, int client, int broker)
                 usleep(20000);
             if (n <= 0 || write(broker, bytes, (size_t)n) != n)
                 return;
+            proxy->taken += (size_t)n;
         }
         if (fds[1].revents) {
             if (kept >= sizeof(frames))
@@ -148,6 +150,7 @@ static void proxy_start(struct proxy *proxy)
     signal(SIGPIPE, SIG_IGN);
     proxy->ends = proxy->releases = proxy->released = proxy->slow = false;
     proxy->withholds = 0;
+    proxy->taken = 0;
     proxy->n_kept = 0;
     proxy->listener = listen_anywhere(&proxy->port);
     setsockopt(proxy->listener, SOL_SOCKET, SO_RCVBUF, &little, sizeof(little));
@@ -251,8 +254,8 @@ static void begin_patient(struct world *w, struct proxy *proxy)
     begin(w, &w->a, &config);
 }
 
-/* The first message of a connection is not confirmed, as by a queue without a majority: the others
- * wait for it only a moment. */
+/* The first message of a connection is not confirmed, as by a queue without a leader: the others do
+ * not wait for that. */
 static void test_first_confirm_missing(void **state)
 {
     struct world *w = *state;
@@ -337,6 +340,26 @@ static void test_alarm(void **state)
     assert_true(w->longest_iteration < TOO_LONG_MS);
 }
 
+/* A connection that begins in an alarm sends one message, of which the broker tells the alarm. */
+static void test_alarm_from_the_start(void **state)
+{
+    struct world *w = *state;
+    static struct proxy proxy; /* its thread outlives a failed test */
+    const size_t size = 30000;
+    const int n = 10;
+
+    set_alarm(w, true);
+    begin_patient(w, &proxy);
+    publish_large(&w->a, 1, n, size);
+    until(w, w->a.blocked);
+    assert_in_range(proxy.taken, size, 2 * size);
+    set_alarm(w, false);
+    until(w, w->a.n_outcomes == n);
+    assert_confirmed(&w->a, n);
+    shut(w, &w->a);
+    proxy_end(&proxy);
+}
+
 /* Deliveries that had arrived before the alarm are handed over one by one as each is acknowledged,
  * not only when the watchdog runs. */
 static void test_alarm_drains(void **state)
@@ -414,6 +437,7 @@ int main(int argc, char **argv)
         bus_test(test_slow_line),
         bus_test(test_confirmed_and_lost),
         bus_test(test_alarm),
+        bus_test(test_alarm_from_the_start),
         bus_test(test_alarm_drains),
         bus_test(test_alarm_takes_long),
         bus_test(test_close_in_alarm_waiting),
