@@ -49,7 +49,9 @@ def tell(part, story, where, say):
     say(f"{name}: {len(wrong)} violations in {took:.0f} s; {figures}")
     for text in wrong[:SHOWN]:
         say(f"  {text}")
-    if not wrong:
+    if wrong:
+        part.keep_logs(where)
+    else:
         shutil.rmtree(where / "evidence", ignore_errors=True)
     return len(wrong)
 

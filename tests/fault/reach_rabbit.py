@@ -8,6 +8,7 @@ Part.mend().
 
 import contextlib
 import random
+import shutil
 import threading
 import time
 
@@ -73,6 +74,10 @@ class Part:
         for node in self.rabbit.nodes:  # one that stood still may stay in a partition
             node.restart(hard=True)
             self.rabbit.await_running(NODES)
+
+    def keep_logs(self, where):
+        for node in self.rabbit.nodes:
+            shutil.copyfile(node.log, where / f"{node.name}.log")
 
     def start_nodes(self):
         """Starts the nodes that are down, together, and waits until all run."""

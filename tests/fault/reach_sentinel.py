@@ -7,6 +7,7 @@ through a port of their own, which follows the primary (Front), and are on neith
 """
 
 import contextlib
+import shutil
 import time
 
 import cluster
@@ -48,6 +49,9 @@ class Part:
 
     def mend(self):
         """Nothing: each story has servers of its own, and ends its cuts."""
+
+    def keep_logs(self, where):
+        shutil.copyfile(self.rabbit.log, where / "rabbitmq.log")
 
 
 class Front:

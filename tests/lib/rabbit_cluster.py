@@ -257,9 +257,14 @@ class RabbitCluster(servers.Scope):
 
     def await_running(self, count, timeout=START_TIMEOUT_S):
         """Waits until this many nodes run, and each of them knows all of them; if these are all
-        nodes, also until each quorum queue can do without any one of them."""
+        nodes, also until each quorum queue can do without any one of them. RabbitMQ says so as soon
+        as all members run, although a leader may turn to one that has come back only five seconds
+        later, and needs another one until then: so each member must know the leader, too."""
         critical = "" if count < len(self.nodes) else (
-            ", rpc:call(Node, rabbit_quorum_queue, list_with_minimum_quorum, []) =:= []")
+            ", rpc:call(Node, rabbit_quorum_queue, list_with_minimum_quorum, []) =:= []"
+            ", [Name || Q <- rabbit_amqqueue:list(), {Name, _} <- [amqqueue:get_pid(Q)], "
+            "lists:member(Node, rabbit_amqqueue:get_quorum_nodes(Q)), "
+            "rpc:call(Node, ra_leaderboard, lookup_leader, [Name]) =:= undefined] =:= []")
 
         def running(node):
             try:
