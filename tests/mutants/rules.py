@@ -4666,15 +4666,21 @@ RULES = {
         ),
         "a Sentinel that was cut off is believed": (
             "common/io/store/sentinel.c",
-            "    if (*known->host && epoch < known->epoch)\n",
+            "    if (*known->host && epoch <= known->epoch)\n",
             "    if (*known->host && epoch < 0)\n",
             f"{SENTINEL} test_cut_off",
         ),
         "Sentinels that were configured anew are not believed": (
             "common/io/store/sentinel.c",
-            "    else if (round && choice->contradicted < SENTINEL_ROUNDS)\n",
-            "    else if (false)\n",
+            "        choice->contradicted += round;\n",
+            "        choice->contradicted += round && majority->epoch >= newest->epoch;\n",
             f"{SENTINEL} test_configured_anew",
+        ),
+        "a wrong Sentinel of the same epoch is believed for ever": (
+            "common/io/store/sentinel.c",
+            "        choice->contradicted += round;\n",
+            "        choice->contradicted += round && majority->epoch < newest->epoch;\n",
+            f"{SENTINEL} test_wrong_sentinel_of_one_epoch",
         ),
         "a majority contradicts by the epoch alone": (
             "common/io/store/sentinel.c",
@@ -4685,10 +4691,15 @@ RULES = {
         ),
         "a wrong Sentinel with the highest epoch is believed again and again": (
             "common/io/store/sentinel.c",
-            "    if (choice->contradicted == SENTINEL_ROUNDS)\n        primary = majority;\n",
-            "    if (choice->contradicted == SENTINEL_ROUNDS && majority) {\n"
-            "        primary = majority;\n        choice->contradicted = 0;\n    }\n",
+            "        choice->rejected = primary->epoch > majority->epoch ? primary->epoch : 0;\n",
+            "",
             f"{SENTINEL} test_wrong_sentinel",
+        ),
+        "what a majority has contradicted is forgotten in the next round": (
+            "common/io/store/sentinel.c",
+            "    if (majority && majority->epoch >= choice->rejected)\n",
+            "    if (majority && *choice->known.host)\n",
+            f"{SENTINEL} test_wrong_sentinel_again",
         ),
         "a process begins with what the one wrong Sentinel names": (
             "common/io/store/sentinel.c",
@@ -4698,14 +4709,14 @@ RULES = {
         ),
         "the oldest configuration of a primary counts": (
             "common/io/store/sentinel.c",
-            "answers[i].primary.epoch > epoch)\n",
-            "(epoch < 0 || answers[i].primary.epoch < epoch))\n",
+            "counts && epoch > highest)\n",
+            "counts && (highest < 0 || epoch < highest))\n",
             f"{SENTINEL} test_highest_epoch",
         ),
         "a primary is left for another one of the same epoch": (
             "common/io/store/sentinel.c",
-            "        if (count > 0 && *known->host && sentinel_is_same(primary, known))\n",
-            "        if (false)\n",
+            "    if (*known->host && epoch <= known->epoch)\n",
+            "    if (*known->host && epoch < known->epoch)\n",
             f"{SENTINEL} test_one_epoch",
         ),
         "an idle connection to a demoted primary is kept": (

@@ -158,33 +158,52 @@ static size_t support(const struct sentinel_answer *answers, size_t n,
     return count;
 }
 
-/* Return: the highest epoch; -1 if no Sentinel names a primary. */
-static int64_t highest_epoch(const struct sentinel_answer *answers, size_t n)
+static bool has_majority(const struct sentinel_answer *answers, size_t n,
+                         const struct sentinel_primary *primary)
 {
-    int64_t epoch = -1;
-
-    for (size_t i = 0; i < n; i++)
-        if (answers[i].kind == SENTINEL_NAMES && answers[i].primary.epoch > epoch)
-            epoch = answers[i].primary.epoch;
-    return epoch;
+    return support(answers, n, primary) * 2 > n;
 }
 
-/* Return: the primary of the highest epoch, @known included; NULL for none. */
-static const struct sentinel_primary *newest(const struct sentinel_answer *answers, size_t n,
-                                             const struct sentinel_primary *known)
+/* Return: the primary that more than half of all name for one epoch; NULL for none. */
+static const struct sentinel_primary *of_majority(const struct sentinel_answer *answers, size_t n)
 {
-    const struct sentinel_primary *best = NULL;
-    int64_t epoch = highest_epoch(answers, n);
+    for (size_t i = 0; i < n; i++)
+        if (answers[i].kind == SENTINEL_NAMES && has_majority(answers, n, &answers[i].primary))
+            return &answers[i].primary;
+    return NULL;
+}
+
+/* Return: the highest epoch that counts; -1 if no Sentinel names a primary. */
+static int64_t highest_epoch(const struct sentinel_choice *choice,
+                             const struct sentinel_answer *answers, size_t n)
+{
+    int64_t highest = -1;
+
+    for (size_t i = 0; i < n; i++) {
+        const int64_t epoch = answers[i].primary.epoch;
+        const bool counts = !choice->rejected || epoch < choice->rejected ||
+                            has_majority(answers, n, &answers[i].primary);
+
+        if (answers[i].kind == SENTINEL_NAMES && counts && epoch > highest)
+            highest = epoch;
+    }
+    return highest;
+}
+
+/* Return: the primary of the highest epoch that counts, the known one included; NULL for none. */
+static const struct sentinel_primary *newest(const struct sentinel_choice *choice,
+                                             const struct sentinel_answer *answers, size_t n)
+{
+    const struct sentinel_primary *best = NULL, *known = &choice->known;
+    int64_t epoch = highest_epoch(choice, answers, n);
     size_t most = 0;
 
-    if (*known->host && epoch < known->epoch)
+    if (*known->host && epoch <= known->epoch)
         return known;
     for (size_t i = 0; i < n; i++) {
         const struct sentinel_primary *primary = &answers[i].primary;
         size_t count = names(&answers[i], epoch) ? support(answers, n, primary) : 0;
 
-        if (count > 0 && *known->host && sentinel_is_same(primary, known))
-            return primary;
         if (count > most) {
             most = count;
             best = primary;
@@ -193,38 +212,37 @@ static const struct sentinel_primary *newest(const struct sentinel_answer *answe
     return best;
 }
 
-/* Return: the primary that more than half of all name for one epoch; NULL for none. */
-static const struct sentinel_primary *of_majority(const struct sentinel_answer *answers, size_t n)
+/* Whether a majority that names another primary than the newest one counts by now. */
+static bool has_contradicted(struct sentinel_choice *choice, const struct sentinel_primary *newest,
+                             const struct sentinel_primary *majority, bool round)
 {
-    for (size_t i = 0; i < n; i++)
-        if (answers[i].kind == SENTINEL_NAMES && support(answers, n, &answers[i].primary) * 2 > n)
-            return &answers[i].primary;
-    return NULL;
-}
-
-static void count_contradiction(struct sentinel_choice *choice, bool contradicts, bool round)
-{
-    if (!contradicts)
+    if (!majority)
+        return false;
+    if (sentinel_is_same(majority, newest))
         choice->contradicted = 0;
     else if (!*choice->known.host)
         choice->contradicted = SENTINEL_ROUNDS;
-    else if (round && choice->contradicted < SENTINEL_ROUNDS)
-        choice->contradicted++;
+    else
+        choice->contradicted += round;
+    return choice->contradicted == SENTINEL_ROUNDS;
 }
 
 bool sentinel_choose(struct sentinel_choice *choice, const struct sentinel_answer *answers,
                      size_t n, bool round)
 {
-    const struct sentinel_primary *primary = newest(answers, n, &choice->known);
-    const struct sentinel_primary *majority = of_majority(answers, n);
+    const struct sentinel_primary *majority = of_majority(answers, n), *primary;
     bool same;
 
-    if (majority)
-        count_contradiction(choice, majority->epoch < primary->epoch, round);
-    if (choice->contradicted == SENTINEL_ROUNDS)
-        primary = majority;
+    if (majority && majority->epoch >= choice->rejected)
+        choice->rejected = 0;
+    primary = newest(choice, answers, n);
     if (!primary)
         return false;
+    if (has_contradicted(choice, primary, majority, round)) {
+        choice->contradicted = 0;
+        choice->rejected = primary->epoch > majority->epoch ? primary->epoch : 0;
+        primary = majority;
+    }
     same = sentinel_is_same(primary, &choice->known);
     choice->known = *primary;
     return !same;

@@ -61,12 +61,15 @@ void sentinel_ask(struct sentinel_talk *talk, const struct sentinel_config *conf
  * answered. */
 bool sentinel_hear(struct sentinel_talk *talk, const struct resp_reply *reply);
 
-#define SENTINEL_ROUNDS 10 /* of questions, for which a majority must contradict a newer epoch */
+#define SENTINEL_ROUNDS                                                                            \
+    10 /* of questions, for which a majority must contradict the newest epoch                      \
+        */
 
 /* Which primary counts. All 0 at first. */
 struct sentinel_choice {
     struct sentinel_primary known;
     unsigned contradicted; /* rounds for which a majority has contradicted the newest epoch */
+    int64_t rejected;      /* the epoch that it has contradicted last; 0 for none */
 };
 
 /**
@@ -75,13 +78,13 @@ struct sentinel_choice {
  * @round:   a round of questions has ended since the last call
  *
  * The highest epoch counts, at once: the first Sentinel that knows of a failover tells it. Where
- * Sentinels name different primaries for one epoch the known one stays, else the one that most of
- * them name. An epoch lower than the known one is that of a Sentinel that was cut off.
+ * Sentinels name different primaries for one epoch the known one stays, else the one counts that
+ * most of them name. An epoch lower than the known one is that of a Sentinel that was cut off.
  *
- * If more than half of all name one primary for a lower epoch, and that lasts for SENTINEL_ROUNDS
- * rounds, they count: they were configured anew, or the one with the highest epoch is wrong or of
- * another group. From then on, until no other epoch is higher, only a majority can name another
- * primary. Where no primary is known yet a majority counts from the beginning.
+ * If more than half of all name one other primary, and that lasts for SENTINEL_ROUNDS rounds, they
+ * count: they were configured anew, or the one with the highest epoch is wrong or of another group.
+ * From then on that epoch and higher ones count only if a majority names them, until a majority has
+ * reached it. Where no primary is known yet a majority counts from the beginning.
  *
  * Return: whether choice->known has another address than before.
  */

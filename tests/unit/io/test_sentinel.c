@@ -181,10 +181,10 @@ static void test_one_epoch(void **state)
     CHOICE(none, "b", 1, {"a", 1}, {"b", 1}, {"b", 1});
     CHOICE(none, "a", 1, {"a", 1}, {"b", 1}, {NULL, 0});
     CHOICE(((struct said){"a", 1}), "a", 1, {"b", 1}, {"b", 1}, {"a", 1});
-    CHOICE(((struct said){"c", 1}), "b", 1, {"a", 1}, {"b", 1}, {"b", 1});
+    CHOICE(((struct said){"c", 1}), "c", 1, {"a", 1}, {"b", 1}, {"b", 1});
 }
 
-/* They say the same for all rounds but the last one. */
+/* Says the same for all rounds but the last one. */
 static void say(struct sentinel_choice *choice, const struct said *said, size_t n)
 {
     const struct sentinel_primary before = choice->known;
@@ -232,13 +232,43 @@ static void test_wrong_sentinel(void **state)
     expect_known(&choice, "a", 2);
     assert_false(choose(&choice, SAID({"a", 2}, {"a", 2}, {"x", 9}), false));
     assert_false(choose(&choice, SAID({"a", 2}, {NULL, 0}, {"x", 9}), true));
-    assert_false(choose(&choice, SAID({"a", 2}, {"b", 3}, {"x", 9}), true));
-    expect_known(&choice, "a", 2);
-    assert_true(choose(&choice, SAID({"b", 3}, {"b", 3}, {"x", 9}), false)); /* a failover */
+    assert_true(choose(&choice, SAID({"a", 2}, {"b", 3}, {"x", 9}), true)); /* a failover */
     expect_known(&choice, "b", 3);
     assert_false(choose(&choice, SAID({"b", 3}, {"b", 3}, {"b", 3}), false)); /* it is mended */
     assert_true(choose(&choice, SAID({"b", 3}, {"b", 3}, {"c", 4}), false));
     expect_known(&choice, "c", 4);
+}
+
+/* What it says counts no more, also after it was silent, and after a failover in its own group;
+ * until a majority has come as far. */
+static void test_wrong_sentinel_again(void **state)
+{
+    struct sentinel_choice choice = {.known = primary_of((struct said){"a", 2})};
+
+    assert_true(choose(&choice, SAID({"a", 2}, {"a", 2}, {"x", 9}), false));
+    say(&choice, SAID({"a", 2}, {"a", 2}, {"x", 9}));
+    assert_true(choose(&choice, SAID({"a", 2}, {"a", 2}, {"x", 9}), true));
+    assert_false(choose(&choice, SAID({"a", 2}, {"a", 2}, {NULL, 0}), true));
+    assert_false(choose(&choice, SAID({"a", 2}, {"a", 2}, {"x", 9}), true));
+    assert_false(choose(&choice, SAID({"a", 2}, {"a", 2}, {"y", 10}), true));
+    expect_known(&choice, "a", 2);
+    assert_true(choose(&choice, SAID({"b", 9}, {"b", 9}, {NULL, 0}), true));
+    expect_known(&choice, "b", 9);
+    assert_true(choose(&choice, SAID({"c", 10}, {"b", 9}, {"b", 9}), true));
+    expect_known(&choice, "c", 10);
+}
+
+/* One with the same epoch as the others: it was the first that was heard. */
+static void test_wrong_sentinel_of_one_epoch(void **state)
+{
+    struct sentinel_choice choice = {0};
+
+    assert_true(choose(&choice, SAID({NULL, 0}, {NULL, 0}, {"x", 0}), false));
+    say(&choice, SAID({"a", 0}, {"a", 0}, {"x", 0}));
+    assert_true(choose(&choice, SAID({"a", 0}, {"a", 0}, {"x", 0}), true));
+    expect_known(&choice, "a", 0);
+    assert_false(choose(&choice, SAID({NULL, 0}, {NULL, 0}, {"x", 0}), true));
+    expect_known(&choice, "a", 0);
 }
 
 /* A process that begins believes the majority. */
@@ -265,11 +295,18 @@ static void test_same_address(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_primary),         cmocka_unit_test(test_questions),
-        cmocka_unit_test(test_refusals),        cmocka_unit_test(test_highest_epoch),
-        cmocka_unit_test(test_cut_off),         cmocka_unit_test(test_one_epoch),
-        cmocka_unit_test(test_configured_anew), cmocka_unit_test(test_no_majority),
-        cmocka_unit_test(test_wrong_sentinel),  cmocka_unit_test(test_wrong_sentinel_at_first),
+        cmocka_unit_test(test_primary),
+        cmocka_unit_test(test_questions),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_highest_epoch),
+        cmocka_unit_test(test_cut_off),
+        cmocka_unit_test(test_one_epoch),
+        cmocka_unit_test(test_configured_anew),
+        cmocka_unit_test(test_no_majority),
+        cmocka_unit_test(test_wrong_sentinel),
+        cmocka_unit_test(test_wrong_sentinel_again),
+        cmocka_unit_test(test_wrong_sentinel_of_one_epoch),
+        cmocka_unit_test(test_wrong_sentinel_at_first),
         cmocka_unit_test(test_same_address),
     };
 
