@@ -1095,11 +1095,17 @@ RULES = {
         ),
         "a message over which the broker closes the channel costs all that was sent with it": (
             "common/io/bus/publisher.c",
-            "    if (!m || !was_alone(p, m))\n        return;\n    if (!channel &&",
+            "    if (!m || !was_alone(p, m, in_doubt))\n        return;\n    if (!channel &&",
             "    while (channel && p->n_wire > 1)\n        refuse(p, first(&p->wire));\n"
-            "    m = first(&p->wire);\n    if (!m || !was_alone(p, m))\n        return;\n"
-            "    if (!channel &&",
+            "    m = first(&p->wire);\n    if (!m || !was_alone(p, m, in_doubt))\n"
+            "        return;\n    if (!channel &&",
             f"{BUS_PUBLISH} test_missing_exchange",
+        ),
+        "a message is blamed for what was sent long before it": (
+            "common/io/bus/publisher.c",
+            "    return in_doubt &&\n           m->wired",
+            "    return m->wired",
+            f"{BUS_PUBLISH} test_innocent_message",
         ),
         "the next message to the same node closes the connection again": (
             "common/io/bus/direct.c",

@@ -550,10 +550,13 @@ static void refuse(struct publisher *p, struct outgoing *m)
     settle_wire(p, m, false);
 }
 
-/* Whether it is alone on the wire, or nothing was sent for long before it. */
-static bool was_alone(const struct publisher *p, const struct outgoing *m)
+/* Whether the last message on the wire was sent alone: it is the only one; or it was in doubt, and
+ * the one before had its time. */
+static bool was_alone(const struct publisher *p, const struct outgoing *m, bool in_doubt)
 {
-    return m->node.prev == &p->wire ||
+    if (m->node.prev == &p->wire)
+        return true;
+    return in_doubt &&
            m->wired - list_entry(m->node.prev, struct outgoing, node)->wired >= ALONE_IN_DOUBT_MS;
 }
 
@@ -564,6 +567,7 @@ static void blame(struct publisher *p)
 {
     struct outgoing *m = last(&p->wire);
     bool channel = p->link.close_method == (AMQP_BASIC_PUBLISH_METHOD & 0xffff);
+    bool in_doubt = is_in_doubt(m); /* before this one */
 
     if (!channel && !p->link.closed_over)
         return;
@@ -573,7 +577,7 @@ static void blame(struct publisher *p)
         one->in_doubt = true;
         one->closings += !channel;
     }
-    if (!m || !was_alone(p, m))
+    if (!m || !was_alone(p, m, in_doubt))
         return;
     if (!channel && m->closings < (direct_is(m) ? CLOSINGS_DIRECT : CLOSINGS_OTHER))
         return;
@@ -621,7 +625,7 @@ static void keep_undeclarable(struct publisher *p)
 {
     struct actor *actor = NULL;
 
-    if (p->declaring && p->link.closed_over_queue)
+    if (p->declaring && p->link.closed_over_queue && !list_empty(&p->actors))
         actor = list_entry(p->actors.prev, struct actor, node);
     if (actor)
         list_remove(&actor->node);

@@ -167,6 +167,7 @@ void let_pass(struct world *w, uint64_t ms)
 
     uv_timer_init(&w->loop, &timer);
     timer.data = &passed;
+    uv_update_time(&w->loop); /* the test may have done something else meanwhile */
     uv_timer_start(&timer, on_passed, ms, 0);
     until(w, passed);
     uv_close((uv_handle_t *)&timer, NULL);

@@ -11,6 +11,8 @@
 static const struct bus_queue reply_queue = {.name = "drover.replies", .source = FROM_REPLIES};
 static const struct bus_queue expired_queue = {.name = "drover.expired", .source = FROM_EXPIRED};
 
+#define LONG_AFTER_MS 10100 /* more than a message that is sent alone has */
+
 static void test_round_trip(void **state)
 {
     struct world *w = *state;
@@ -233,6 +235,29 @@ static void test_missing_exchange(void **state)
         publish_number(&w->a, i, i % 20 ? "drover.submit" : "drover.nothing", "submit");
     until(w, w->a.n_outcomes == n && w->a.n_seen == n - n / 20);
     assert_outcomes(&w->a, n, 20, BUS_NACKED);
+}
+
+/* The broker stands still, and then closes the channel over the first message that it reads. One
+ * that was sent long after that is not to blame. */
+static void test_innocent_message(void **state)
+{
+    struct world *w = *state;
+    struct bus_config config = config_of(w, NULL);
+
+    config.heartbeat_s = 3600;
+    config.confirm_ms = 3600 * 1000;
+    begin(w, &w->a, &config);
+    submit_settled(w, &w->a, 1);
+    find_broker(w);
+    freeze(w);
+    publish_number(&w->a, 2, "drover.nothing", "submit");
+    let_pass(w, LONG_AFTER_MS);
+    submit_number(&w->a, 3);
+    let_pass(w, 1);
+    thaw(w);
+    until(w, w->a.n_outcomes == 3);
+    assert_int_equal(w->a.outcome[2], BUS_NACKED);
+    assert_int_equal(w->a.outcome[3], BUS_CONFIRMED);
 }
 
 /* RabbitMQ 3.10 closes the connection over this address: the message is refused, the others arrive,
@@ -474,6 +499,7 @@ int main(int argc, char **argv)
         bus_test(test_others_pass_a_refused_one),
         bus_test(test_nack_over_each_connection),
         bus_test(test_missing_exchange),
+        bus_test(test_innocent_message),
         bus_test(test_address_that_closes_the_connection),
         bus_test(test_closing_flushes),
         bus_test(test_invented_addresses),
