@@ -491,6 +491,11 @@ const char *stream_missing(const struct stream *s)
     return s->tls ? TLS_FAULT_SILENT TLS_FAULT_PORT : "connection timed out";
 }
 
+const char *stream_own_name(const struct stream *s)
+{
+    return s->tls ? tls_own_name(s->tls) : "";
+}
+
 int64_t stream_peer_expiry(const struct stream *s)
 {
     return s->tls ? tls_peer_expiry(s->tls) : 0;

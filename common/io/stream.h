@@ -66,6 +66,9 @@ bool stream_is_full(const struct stream *s);
 /* Return: how many of these bytes there are. */
 size_t stream_unsent(const struct stream *s);
 
+/* The common name in our certificate of this connection; "" if there is none. */
+const char *stream_own_name(const struct stream *s);
+
 /* When the first certificate of the server expires, in seconds since 1970; 0: not known. */
 int64_t stream_peer_expiry(const struct stream *s);
 

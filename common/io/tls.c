@@ -32,7 +32,8 @@ struct tls {
     struct bytes input; /* which the session has not read yet */
     struct buf output;
     bool refused;
-    char name[256];
+    char name[256];     /* of the server */
+    char own_name[128]; /* in the certificate of the client */
     char why[TLS_FAULT_SIZE];
 };
 
@@ -383,6 +384,7 @@ int tls_new(struct tls **out, struct tls_context *context, const char *name)
     snprintf(tls->name, sizeof(tls->name), "%s", name);
     if (*name && tls->name[strlen(tls->name) - 1] == '.') /* of DNS alone */
         tls->name[strlen(tls->name) - 1] = '\0';
+    memcpy(tls->own_name, context->name, sizeof(context->name));
     r = begin(tls, context, tls->name);
     if (r) {
         ERR_clear_error();
@@ -452,6 +454,11 @@ const char *tls_why(const struct tls *tls)
 bool tls_is_refused(const struct tls *tls)
 {
     return tls->refused;
+}
+
+const char *tls_own_name(const struct tls *tls)
+{
+    return tls->own_name;
 }
 
 int64_t tls_peer_expiry(const struct tls *tls)

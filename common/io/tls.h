@@ -94,6 +94,10 @@ const char *tls_why(const struct tls *tls);
 /* Whether the cause is one that a person must remove: a certificate, or a version. */
 bool tls_is_refused(const struct tls *tls);
 
+/* The common name in the certificate of the client that the session was made with; "" if there is
+ * none. */
+const char *tls_own_name(const struct tls *tls);
+
 /* When the first certificate of the server's chain expires, in seconds since 1970; 0: not known. */
 int64_t tls_peer_expiry(const struct tls *tls);
 

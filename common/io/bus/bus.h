@@ -109,7 +109,7 @@ struct bus_stats {
     bool pulse;        /* what bus_pulse() sends should come back */
     uint64_t connects; /* successful, of both connections */
     uint64_t refused;  /* connections, queues and rights that the broker has refused, and
-                          certificates  of brokers; a person must change something */
+                          certificates of brokers; a person must change something */
     uint64_t published;
     uint64_t confirmed;
     uint64_t returned;

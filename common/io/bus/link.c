@@ -128,7 +128,6 @@ static void connect_now(struct link *link)
     const struct stream_target target = next_target(link);
     int r;
 
-    snprintf(link->user, sizeof(link->user), "%s", login_user(link->config));
     link->state = LINK_CONNECTING;
     link->frame_max = FRAME_MAX;
     link->heartbeat_ms = 0;

@@ -35,6 +35,16 @@ static void set_blocked(struct link *link, bool blocked)
     link_await(link); /* while it is blocked the broker reads nothing, and answers nothing */
 }
 
+/* The user as which the link logs in: that of its certificate, which SIGHUP may have changed since,
+ * or that of the settings. */
+static void note_user(struct link *link)
+{
+    const bool external = link->config->external && link->stream;
+
+    snprintf(link->user, sizeof(link->user), "%s",
+             external ? stream_own_name(link->stream) : link->config->user);
+}
+
 static int on_start(struct link *link, const struct frame *frame)
 {
     struct frame_start start;
@@ -43,6 +53,7 @@ static int on_start(struct link *link, const struct frame *frame)
     if (link->state != LINK_GREETING || frame_decode_start(frame, &start) < 0)
         return link_fail_out_of_place(link, AMQP_CONNECTION_START_METHOD);
     link->state = LINK_LOGIN;
+    note_user(link);
     link_await(link);
     r = login_start_ok(&link->out, link->config, link->role->name, &start);
     if (r == -ENOTSUP)

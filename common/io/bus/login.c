@@ -24,11 +24,6 @@ const char *login_mechanism(const struct bus_config *config)
     return config->external ? "EXTERNAL" : "PLAIN";
 }
 
-const char *login_user(const struct bus_config *config)
-{
-    return config->external && config->tls ? tls_context_name(config->tls) : config->user;
-}
-
 /* The response of PLAIN (RFC 4616): NUL, user, NUL, password. */
 static void put_plain(struct buf *out, const struct bus_config *config)
 {

@@ -17,9 +17,6 @@ void login_greet(struct buf *out);
 /* The mechanism by which to log in. */
 const char *login_mechanism(const struct bus_config *config);
 
-/* The user as whom it logs in: that of the certificate, or that of the settings. */
-const char *login_user(const struct bus_config *config);
-
 /* Answers connection.start: the name and the password. @role: ends the connection's name. */
 int login_start_ok(struct buf *out, const struct bus_config *config, const char *role,
                    const struct frame_start *start);
