@@ -426,8 +426,10 @@ int agent_setup_check_files(const struct agent_setup *setup, struct problem *pro
     return 0;
 }
 
+/* Actions inherit the file of their actor, which is read once. */
 int64_t agent_setup_expiry(const struct agent_setup *setup)
 {
+    const char *before = "";
     int64_t first = 0;
 
     for (size_t i = 0; i < setup->n_actors; i++) {
@@ -435,9 +437,12 @@ int64_t agent_setup_expiry(const struct agent_setup *setup)
 
         for (size_t j = 0; j < served->n_actions; j++) {
             const struct http_action *http = served->actions[j].http;
+            const char *file = http ? http->security.cert_file : NULL;
 
-            if (http && http->security.cert_file)
-                first = tls_first_expiry(first, tls_file_expiry(http->security.cert_file));
+            if (!file || strcmp(file, before) == 0)
+                continue;
+            first = tls_first_expiry(first, tls_file_expiry(file));
+            before = file;
         }
     }
     return first;

@@ -4862,8 +4862,8 @@ RULES = {
         ),
         "the first certificate for services to expire is not the one that counts": (
             "agent/agent_config.c",
-            "                first = tls_first_expiry(first, tls_file_expiry(",
-            "                first = tls_first_expiry(0, tls_file_expiry(",
+            "            first = tls_first_expiry(first, tls_file_expiry(",
+            "            first = tls_first_expiry(0, tls_file_expiry(",
             "tests/integration/agents/test_http.py Http.test_rotation",
         ),
         "SIGHUP does not read the authorities of services": (

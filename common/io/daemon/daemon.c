@@ -66,6 +66,7 @@ static struct daemon {
     bool stopping;
     bool stopped;
     int status;
+    uint64_t reloads_refused;
 } process;
 
 /* ---- command line ---- */
@@ -260,6 +261,11 @@ static void on_term(uv_signal_t *handle, int number)
     stop(d);
 }
 
+uint64_t daemon_reloads_refused(void)
+{
+    return process.reloads_refused;
+}
+
 void daemon_end(int status)
 {
     if (process.stopping)
@@ -279,6 +285,7 @@ static void on_hangup(uv_signal_t *handle, int number)
     int ret = read_config(d->options, d->role, &config, &problem);
 
     if (ret) {
+        d->reloads_refused++;
         log_error("reload_refused", LOG_S("where", problem.field),
                   LOG_S("why", ret < 0 ? strerror(-ret) : problem.reason));
         return;

@@ -70,5 +70,8 @@ _Noreturn void daemon_fail(const char *why);
 /* Stops the process as SIGTERM does; it then exits with @status. */
 void daemon_end(int status);
 
+/* How often a configuration was refused that SIGHUP had read again. */
+uint64_t daemon_reloads_refused(void);
+
 /* Runs the daemon; called once in a process. Return: the exit status. */
 int daemon_main(int argc, char **argv, const struct daemon_role *role);

@@ -407,6 +407,7 @@ static struct vitals vitals_of(struct driver *d)
         .pulse_age_ms = (uint64_t)(driver_now() - d->pulse_back),
         .pulse_round_trip_us = (uint64_t)d->pulse_us,
         .loop_cpu_max_us = (uint64_t)d->iteration_longest,
+        .reloads_refused = daemon_reloads_refused(),
         .store_up = d->store && store_up(d->store),
         .broker_tls_expiry_ms = (uint64_t)bus.tls_expiry * 1000,
         .store_connects = d->store_connects,

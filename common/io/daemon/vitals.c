@@ -90,6 +90,8 @@ static const struct metric metrics[] = {
     {"pulse_round_trip_us", METRIC_GAUGE, AT(pulse_round_trip_us), "round trip of the last pulse"},
     {"loop_cpu_max_us", METRIC_GAUGE, AT(loop_cpu_max_us),
      "CPU time of the longest iteration of the loop so far"},
+    {"reloads_refused", METRIC_COUNTER, AT(reloads_refused),
+     "times that SIGHUP has met a wrong configuration or certificate, and changed nothing"},
     {"broker_tls_expiry_ms", METRIC_GAUGE, AT(broker_tls_expiry_ms),
      "when the first certificate of the connections to RabbitMQ expires, in seconds since 1970; 0 "
      "without TLS"},

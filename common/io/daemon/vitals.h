@@ -47,7 +47,7 @@ struct vitals {
     uint64_t broker_delivered, broker_acked;
     uint64_t broker_unconfirmed, broker_oldest_unconfirmed_ms;
     uint64_t pulse_age_ms, pulse_round_trip_us;
-    uint64_t loop_cpu_max_us;
+    uint64_t loop_cpu_max_us, reloads_refused;
     uint64_t broker_tls_expiry_ms; /* Unix ms; 0 for no certificate */
     /* last, because some roles have no store */
     uint64_t store_up, store_connects, store_refused, store_tls_expiry_ms, store_moves;

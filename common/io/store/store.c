@@ -154,9 +154,9 @@ static void report_unreachable(struct store *s, const char *why)
 }
 
 /* The callback may close the store. */
-static void report_refused(struct store *s, const char *why)
+static void report_refused(struct store *s)
 {
-    if (is_news(s, why) && s->callbacks.on_refused)
+    if (s->callbacks.on_refused)
         s->callbacks.on_refused(s->ctx, s->last_reported);
 }
 
@@ -225,10 +225,10 @@ static void on_link_lost(void *ctx, const char *why, bool refused)
     }
     if (!wait_to_connect(s, false))
         return;
-    if (*s->refused)
-        report_refused(s, s->refused);
-    else
+    if (!*s->refused)
         report_unreachable(s, text);
+    else if (is_news(s, s->refused))
+        report_refused(s);
     s->refused[0] = '\0';
 }
 
@@ -331,10 +331,12 @@ static void on_no_primary(void *ctx, const char *why, bool refused)
 {
     struct store *s = ctx;
 
-    if (refused)
-        report_refused(s, why);
-    else
+    if (!refused) {
         report_unreachable(s, why);
+    } else if (is_news(s, why)) {
+        s->n_refused++;
+        report_refused(s);
+    }
 }
 
 static int watch_begin(struct store *s)

@@ -267,7 +267,7 @@ class Tls(cluster.TestCase):
                      "ended the TLS handshake: does it speak TLS at this port?", False),
             "silent": ({**good, "port": silent.getsockname()[1]},
                        "does it speak TLS at this port", False),
-            "unknown": ({**good, "host": "drover.invalid"}, "drover.invalid", False),
+            "unknown": ({**good, "host": "drover.invalid"}, "host drover.invalid: ", False),
         }
 
     def expect_refusal(self, daemon, kind, said, refused):
@@ -357,7 +357,8 @@ class Tls(cluster.TestCase):
         trusted = self.directory / "trusted.pem"
         trusted.write_bytes(tls.ca.read_bytes())
         more = {"rabbitmq": {"ca_file": str(trusted)}}
-        c = self.cluster(settings={role: more for role in ("scheduler", "agent", "supervisor")})
+        c = self.cluster(settings=health.settings(
+            {role: more for role in ("scheduler", "agent", "supervisor")}))
         try:
             self.rotate(c, trusted)
         finally:
@@ -373,6 +374,7 @@ class Tls(cluster.TestCase):
             daemon.signal(signal.SIGHUP)
             servers.wait_for(lambda d=daemon: d.records("reload_refused"), "the refusal")
             self.assertIn("no certificate", daemon.records("reload_refused")[0]["why"])
+            self.assertEqual(1, health.metrics(daemon)["drover_reloads_refused_total"])
         trusted.write_bytes(good + self.others.ca.read_bytes())
         for daemon in c.daemons:
             daemon.signal(signal.SIGHUP)

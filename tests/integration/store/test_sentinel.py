@@ -204,6 +204,7 @@ class Answers(Sentinels):
         self.count = getattr(self, "count", 0) + 1
         name = f"supervisor-{self.count}"
         settings = {"name": name, "log": {"format": "json"}, "redis": {**group.settings(), **redis},
+                    "health": {"listen": f"{servers.HOST}:0"},
                     "rabbitmq": {"host": servers.HOST, "port": self.rabbit.port}}
         daemon = cluster.Daemon("supervisor", name, self.directory, settings)
         daemon.start()
@@ -257,6 +258,7 @@ class Answers(Sentinels):
             admin.execute_command("ACL", "SETUSER", "default", "resetpass", ">other")
             self.assertIn("Sentinel refuses the login",
                           self.why(group, sentinel_password=sentinels.WORD))
+            self.assertEqual(1, health.metrics(self.daemon)["drover_store_refused_total"])
             admin.execute_command("ACL", "SETUSER", "default", "resetpass",
                                   f">{sentinels.WORD}")
         servers.wait_for(lambda: self.daemon.records("store_up"), "the daemon to be connected")
