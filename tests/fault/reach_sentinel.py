@@ -168,7 +168,7 @@ class World:
 
     def _begin(self, part, where, options, settings, durable):
         self.group = self._undone.enter_context(
-            sentinels.Group(options=options, down_after_ms=DOWN_AFTER_MS, tls=False, apart=True))
+            sentinels.Group(options=options, down_after_ms=DOWN_AFTER_MS, apart=True))
         self.old = self.group.primary
         self.front = Front(self.old)
         self._undone.callback(self.front.close)

@@ -39,6 +39,11 @@ def listening(known_host):
     return sorted({known_host, servers.HOST})
 
 
+def certificate(folder, host):
+    """One authority for all of a folder; a certificate for each address."""
+    return servers.Tls(folder, name=host, host=host)
+
+
 class Redis(servers.Redis):
     """One server of the group, with a user for the Sentinels and one for the replicas. known_host:
     the address by which Sentinels, replicas and daemons know it, and from which it connects. Tests
@@ -54,7 +59,7 @@ class Redis(servers.Redis):
             "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", *options,
         ])
         if certificates:
-            self.tls = servers.Tls(certificates)
+            self.tls = certificate(certificates, known_host)
             self.options += ["--tls-replication", "yes", "--tls-auth-clients", "no"]
 
     def client(self):
@@ -97,7 +102,7 @@ class Sentinel(servers.Server):
         super().__init__()
         self.known_host = known_host
         self._path = self.directory / "sentinel.conf"
-        self.tls = certificates and servers.Tls(certificates)
+        self.tls = certificates and certificate(certificates, known_host)
         self._conf = (
             f"bind {' '.join(listening(known_host))}\nbind-source-addr {known_host}\n"
             f"port {self.port}\ndir {self.directory}\n{self._tls_lines()}"
@@ -115,6 +120,8 @@ class Sentinel(servers.Server):
                 f"tls-key-file {self.tls.key}\n")
 
     def _spawn(self):
+        if self.tls:
+            self.tls.prepare()
         if not self._path.exists():
             self._path.write_text(self._conf)
         return servers.Process.spawn(
@@ -142,8 +149,7 @@ class Group(servers.Scope):
     """A primary, its replicas and the Sentinels. options: of each server, also as a replica.
     down_after_ms: how long a Sentinel waits for a server before it counts as down. conf: more lines
     of the configuration of each Sentinel. tls: clients, replicas and Sentinels use TLS. apart: each
-    has an address of its own, in 127.0.2.0/24 and 127.0.3.0/24; not with tls, as the certificate is
-    for one address."""
+    has an address of its own, in 127.0.2.0/24 and 127.0.3.0/24."""
 
     def __init__(self, replicas=2, n_sentinels=3, options=(), down_after_ms=1000, conf="",
                  tls=servers.TLS, apart=False):
@@ -155,7 +161,6 @@ class Group(servers.Scope):
         self.servers = [Redis(options, self._certificates, host(2, number))
                         for number in range(1 + replicas)]
         first = self.servers[0]
-        first.tls and first.tls.prepare()
         for replica in self.servers[1:]:
             replica.options += ["--replicaof", f"{first.known_host} {first.known_port}"]
         self._strangers = []
