@@ -27,7 +27,7 @@ RATE = 50  # jobs a second
 JUDGED_RATE = 8  # of the jobs that the checker judges
 # What docs/OPERATIONS.md promises, in s: how long jobs take, and when all daemons are elsewhere.
 KILLED_P99_S, KILLED_BACK_S = 2, 1
-CUT_OFF_S = 20  # five quarters of net_ticktime, and net_setuptime
+CUT_OFF_S = 15  # five quarters of net_ticktime, and net_setuptime
 FROZEN_S = 26  # two and a half heartbeats, and a second
 DIRECT_S = 5
 REJOIN_S = 60  # a node that was cut off and does not run after that has to be restarted

@@ -28,6 +28,7 @@ import partition
 import servers
 
 NET_TICK_S = 10
+NET_SETUP_S = 2
 START_TIMEOUT_S = 300  # of all nodes together, on a busy machine
 COOKIE = "drover-tests"
 DEFINITIONS = pathlib.Path(__file__).resolve().parents[2] / "deploy/rabbitmq/definitions.json"
@@ -55,7 +56,7 @@ class Node(servers.Rabbit):
         env["ERL_EPMD_PORT"] = str(self._group.epmd_port)
         address = "{" + self.host.replace(".", ",") + "}"
         env["RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS"] += (
-            f" -kernel inet_dist_connect_options [{{ip,{address}}}]"
+            f" -kernel inet_dist_connect_options [{{ip,{address}}}] net_setuptime {NET_SETUP_S}"
         )
         return env
 
