@@ -218,7 +218,7 @@ class World:
             ports = [r["port"] for r in daemon.records("store_primary")]
             return ports[-1] if ports else None
 
-        return all(d.up() and last(d) == server.port for d in self.users())
+        return all(d.up() and last(d) == server.known_port for d in self.users())
 
     def moved(self, since):
         """When the last daemon was connected again, in s after a fault; by the daemons' logs,
