@@ -1107,6 +1107,12 @@ RULES = {
             "    return m->wired",
             f"{BUS_PUBLISH} test_innocent_message",
         ),
+        "a queue over which the broker closes the connection is declared for ever": (
+            "common/io/bus/publisher.c",
+            "    if (p->declaring && p->link.closed_over_queue &&",
+            "    if (false && p->declaring &&",
+            f"{BUS_CONFIRMS} test_closed_over_a_queue",
+        ),
         "the next message to the same node closes the connection again": (
             "common/io/bus/direct.c",
             "        add(&d->shunned, SHUNNED_MAX, NODE, node, now + SHUNNED_MS);\n"

@@ -30,7 +30,8 @@ static void begin_confirmed(struct world *w, struct bus_config config)
 #define FRAME_HEAD 7
 #define FRAME_MAX (FRAME_HEAD + 131072 + 1)
 
-/* A proxy in front of the broker, for one connection at a time, that withholds confirms. */
+/* A proxy in front of the broker, for one connection at a time, that withholds confirms, or closes
+ * the connection over the declaration of a task queue. */
 struct proxy {
     int listener;
     int port;
@@ -38,6 +39,7 @@ struct proxy {
     _Atomic int withholds; /* how many more to withhold */
     _Atomic bool slow;     /* read from the client 32 KiB at a time, fifty times a second */
     _Atomic size_t taken;  /* bytes from the client */
+    _Atomic bool refuses;  /* to have a task queue declared */
     uint8_t kept[64];      /* the last one */
     size_t n_kept;
     _Atomic bool releases; /* send it, and close the connection */
@@ -91,6 +93,25 @@ static size_t pass_frames(struct proxy *proxy, int to, uint8_t *data, size_t len
     return len - from;
 }
 
+/* Whether these bytes of the client, which writes whole frames, declare a queue over the side
+ * channel. */
+static bool declares_aside(const uint8_t *bytes, size_t n)
+{
+    static const uint8_t declare[] = {0, 50, 0, 10}, aside[] = {1, 0, 2};
+    const uint8_t *at = memmem(bytes, n, declare, sizeof(declare));
+
+    return at && at - bytes >= FRAME_HEAD && memcmp(at - FRAME_HEAD, aside, sizeof(aside)) == 0;
+}
+
+/* Sends connection.close, over queue.declare. */
+static void refuse_queue(int client)
+{
+    static const uint8_t frame[] = {1, 0,    0, 0,   0,   0,   14, 0,  10, 0,  50,
+                                    2, 0x12, 3, 'N', 'o', '!', 0,  50, 0,  10, 0xce};
+
+    assert_int_equal(write(client, frame, sizeof(frame)), sizeof(frame));
+}
+
 static void pump(struct proxy *proxy, int client, int broker)
 {
     static uint8_t frames[2 * FRAME_MAX], bytes[65536];
@@ -108,6 +129,10 @@ static void pump(struct proxy *proxy, int client, int broker)
             n = read(client, bytes, proxy->slow ? sizeof(bytes) / 2 : sizeof(bytes));
             if (proxy->slow)
                 usleep(20000);
+            if (n > 0 && proxy->refuses && declares_aside(bytes, (size_t)n)) {
+                refuse_queue(client);
+                return;
+            }
             if (n <= 0 || write(broker, bytes, (size_t)n) != n)
                 return;
             proxy->taken += (size_t)n;
@@ -148,7 +173,7 @@ static void proxy_start(struct proxy *proxy)
     const int little = 65536;
 
     signal(SIGPIPE, SIG_IGN);
-    proxy->ends = proxy->releases = proxy->released = proxy->slow = false;
+    proxy->ends = proxy->releases = proxy->released = proxy->slow = proxy->refuses = false;
     proxy->withholds = 0;
     proxy->taken = 0;
     proxy->n_kept = 0;
@@ -273,6 +298,35 @@ static void test_first_confirm_missing(void **state)
     assert_int_equal(w->a.outcomes[1], 0);
     assert_int_equal(w->a.downs, 0);
     close_bus(w, &w->a, 100);
+    proxy_end(&proxy);
+}
+
+/* --- a queue that cannot be declared ---------------------------------------------------------- */
+
+/* The broker closes the connection over the declaration of a task queue, and would again: over the
+ * next one the queue is not declared, and the message to it comes back. */
+static void test_closed_over_a_queue(void **state)
+{
+    struct world *w = *state;
+    static struct proxy proxy; /* its thread outlives a failed test */
+    const struct bus_message m = {
+        .exchange = "drover.tasks",
+        .key = "painter",
+        .actor = "painter",
+        .mandatory = true,
+    };
+
+    begin_patient(w, &proxy);
+    proxy.refuses = true;
+    submit_number(&w->a, 1);
+    publish(&w->a, 2, m);
+    submit_number(&w->a, 3);
+    until(w, w->a.n_outcomes == 3);
+    assert_int_equal(w->a.outcome[1], BUS_CONFIRMED);
+    assert_int_equal(w->a.outcome[2], BUS_RETURNED);
+    assert_int_equal(w->a.outcome[3], BUS_CONFIRMED);
+    assert_int_equal(w->a.downs, 1);
+    shut(w, &w->a);
     proxy_end(&proxy);
 }
 
@@ -434,6 +488,7 @@ int main(int argc, char **argv)
         bus_test(test_one_confirm_missing),
         bus_test(test_confirm_missing_on_one_route),
         bus_test(test_first_confirm_missing),
+        bus_test(test_closed_over_a_queue),
         bus_test(test_slow_line),
         bus_test(test_confirmed_and_lost),
         bus_test(test_alarm),
