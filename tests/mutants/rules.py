@@ -39,6 +39,7 @@ BUS_QUEUES = "tests/integration/test_bus_queues"
 BUS_BROKER = "tests/integration/test_bus_broker"
 BUS_PULSE = "tests/integration/test_bus_pulse"
 BUS_CONFIRMS = "tests/integration/test_bus_confirms"
+PUBLISHER = "tests/unit/test_publisher"
 SENTINEL = "tests/unit/test_sentinel"
 STORE = "tests/integration/test_store"
 OWNERS = "tests/integration/security/test_owners.py"
@@ -4406,6 +4407,18 @@ RULES = {
             "reads != READS_UNKNOWN) {\n        p->reads = READS;\n",
             "reads != READS_UNKNOWN) {\n",
             f"{BUS_CONFIRMS} test_first_confirm_missing",
+        ),
+        "a pulse waits for a window that is full": (
+            "common/io/bus/publisher.c",
+            "p->link.config->max_unconfirmed || is_pulse(next);\n",
+            "p->link.config->max_unconfirmed;\n",
+            f"{PUBLISHER} test_pulse_passes_a_full_window",
+        ),
+        "a pulse waits behind all messages that wait": (
+            "common/io/bus/publisher.c",
+            "        list_append(pulse ? p->waiting.next : &p->waiting, node);\n",
+            "        list_append(pulse ? &p->waiting : &p->waiting, node);\n",
+            f"{PUBLISHER} test_pulse_passes_a_full_window",
         ),
         "a new connection sends all that waits, whether the broker reads it or not": (
             "common/io/bus/publisher.c",

@@ -131,7 +131,7 @@ static void hand_acks_over(struct bus *bus)
 static void hand_over(struct bus *bus)
 {
     uv_prepare_stop(&bus->flush);
-    list_move_all(&bus->publisher.waiting, &bus->pending);
+    publisher_take(&bus->publisher, &bus->pending);
     if (acks_leave(bus))
         hand_acks_over(bus);
     link_pass(&bus->publisher.link);

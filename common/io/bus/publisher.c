@@ -377,6 +377,17 @@ static int send_first(struct publisher *p, int64_t now)
     return r || p->reads != READS_UNKNOWN ? r : ask_whether_it_reads(p);
 }
 
+void publisher_take(struct publisher *p, struct list *messages)
+{
+    struct list *node;
+
+    while ((node = list_pop(messages))) {
+        bool pulse = is_pulse(list_entry(node, struct outgoing, node));
+
+        list_append(pulse ? p->waiting.next : &p->waiting, node);
+    }
+}
+
 /* ---- inspections ---- */
 
 void publisher_inspect(struct publisher *p, const char *queue, bus_inspect_cb cb, void *ctx)
