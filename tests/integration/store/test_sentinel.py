@@ -8,6 +8,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
 
+import authority
 import cluster
 import health
 import losses
@@ -250,6 +251,21 @@ class Answers(Sentinels):
         c = self.begin_with(group, {"sentinel_password": sentinels.WORD})
         self.submit(c, 1)
         self.account(c)
+
+    def test_certificates(self):
+        """The certificate of a Sentinel is of another authority, or for another name; or it speaks
+        no TLS at this port."""
+        group = sentinels.Group(replicas=0, n_sentinels=1, tls=True)
+        self.addCleanup(group.close)
+        group.begin()
+        other = authority.Authority(self.directory / "others")
+        for said, settings in (("not in ca_file", {"ca_file": str(other.ca)}),
+                               ("is not for other", {"server_name": "other"})):
+            self.assertIn(said, self.why(group, **settings))
+            self.assertEqual(1, health.metrics(self.daemon)["drover_store_refused_total"])
+        clear = f"{servers.HOST}:{group.sentinels[0].port}"
+        self.assertIn("does it speak TLS at this port", self.why(group, host=clear))
+        self.assertEqual(0, health.metrics(self.daemon)["drover_store_refused_total"])
 
     def test_login_is_corrected(self):
         """A person gives the Sentinel the password that the daemon has."""
