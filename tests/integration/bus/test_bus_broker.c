@@ -298,6 +298,8 @@ static void test_silent_host_is_left(void **state)
     config.heartbeat_s = 1;
     begin(w, &w->a, &config);
     until(w, w->a.ups == 1);
+    while (accepts(other)) /* it was tried before, if the look-up of a name took long */
+        close(accept(other, NULL, NULL));
     freeze(w);
     until(w, accepts(other));
     assert_true(says(&w->a, "no heartbeat of the broker"));

@@ -371,6 +371,20 @@ static void test_confirmed_and_lost(void **state)
 
 /* --- alarms ----------------------------------------------------------------------------------- */
 
+/* An alarm reaches a connection some time after it was set. Submits the next message, from @number
+ * on, until one is blocked. Return: its number. */
+static int submit_until_blocked(struct world *w, int number)
+{
+    for (;; number++) {
+        int before = w->a.n_outcomes;
+
+        submit_number(&w->a, number);
+        until(w, w->a.blocked || w->a.n_outcomes > before);
+        if (w->a.blocked)
+            return number;
+    }
+}
+
 /* The publisher is blocked and goes on later; the consumer goes on all the time; the loop never
  * waits. */
 static void test_alarm(void **state)
@@ -431,8 +445,7 @@ static void test_alarm_drains(void **state)
     begin(w, &w->a, &config);
     until(w, w->a.n_kept == 1);
     set_alarm(w, true);
-    submit_number(&w->a, n + 1);
-    until(w, w->a.blocked);
+    submit_until_blocked(w, n + 1);
     for (int i = 1; i <= n; i++) {
         until(w, w->a.n_kept == i);
         bus_ack(w->a.bus, w->a.kept[i - 1]->handle);
@@ -444,15 +457,15 @@ static void test_alarm_drains(void **state)
 static void test_alarm_takes_long(void **state)
 {
     struct world *w = *state;
+    int n;
 
     begin_confirmed(w, config_of(w, NULL));
     set_alarm(w, true);
-    submit_number(&w->a, 2);
-    until(w, w->a.blocked);
+    n = submit_until_blocked(w, 2);
     let_pass(w, 3 * CONFIRM_MS);
     set_alarm(w, false);
-    until(w, w->a.n_outcomes == 2);
-    assert_confirmed(&w->a, 2);
+    until(w, w->a.n_outcomes == n);
+    assert_confirmed(&w->a, n);
     assert_int_equal(w->a.downs, 0);
 }
 
