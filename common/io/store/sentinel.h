@@ -61,15 +61,14 @@ void sentinel_ask(struct sentinel_talk *talk, const struct sentinel_config *conf
  * answered. */
 bool sentinel_hear(struct sentinel_talk *talk, const struct resp_reply *reply);
 
-#define SENTINEL_ROUNDS                                                                            \
-    10 /* of questions, for which a majority must contradict the newest epoch                      \
-        */
+/* For so many rounds of questions a majority must contradict the newest epoch. */
+#define SENTINEL_ROUNDS 10
 
 /* Which primary counts. All 0 at first. */
 struct sentinel_choice {
     struct sentinel_primary known;
     unsigned contradicted; /* rounds for which a majority has contradicted the newest epoch */
-    int64_t rejected;      /* the epoch that it has contradicted last; 0 for none */
+    int64_t rejected;      /* the epoch that a majority has contradicted last; 0 for none */
 };
 
 /**

@@ -74,7 +74,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Has the publisher take @n messages to an exchange, and send what it may. */
+/* Gives the publisher @n messages to an exchange; then it sends those that may leave. */
 static void publish(struct world *w, const char *exchange, int n)
 {
     struct list messages;

@@ -239,8 +239,8 @@ static void test_wrong_sentinel(void **state)
     expect_known(&choice, "c", 4);
 }
 
-/* What it says counts no more, also after it was silent, and after a failover in its own group;
- * until a majority has come as far. */
+/* The choice ignores the wrong Sentinel also after that was silent, and after a failover in its
+ * group, until a majority has reached the epoch that was rejected. */
 static void test_wrong_sentinel_again(void **state)
 {
     struct sentinel_choice choice = {.known = primary_of((struct said){"a", 2})};
