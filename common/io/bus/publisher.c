@@ -33,12 +33,12 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "io/bus/login.h"
-#include "io/bus/table.h"
+#include "io/bus/actors.h"
+#include "io/bus/encode.h"
 #include "io/bus/topology.h"
 #include "model/reply_to.h"
 
@@ -53,11 +53,6 @@
 
 #define CLOSINGS_DIRECT 2 /* of the connection, over a message to direct reply-to ... */
 #define CLOSINGS_OTHER 4  /* ... or elsewhere: brokers have other reasons, too */
-
-struct actor {
-    struct list node;
-    char name[];
-};
 
 static struct publisher *publisher_of(struct link *link)
 {
@@ -174,14 +169,6 @@ static int publisher_method(struct link *link, amqp_method_number_t method, cons
     return link_fail_out_of_place(link, method);
 }
 
-static void forget_actors(struct publisher *p)
-{
-    struct list *node;
-
-    while ((node = list_pop(&p->actors)))
-        free(list_entry(node, struct actor, node));
-}
-
 /* basic.return comes before the confirm of the same message. */
 static void publisher_returned(struct link *link, int64_t serial)
 {
@@ -192,35 +179,13 @@ static void publisher_returned(struct link *link, int64_t serial)
 
         if ((int64_t)m->serial == serial) {
             m->returned = true;
-            forget_actors(p); /* its queue may be gone: see to it again */
+            actors_forget(&p->actors); /* its queue may be gone: see to it again */
             return;
         }
     }
 }
 
 /* --- sending ---------------------------------------------------------------------------------- */
-
-static bool knows_actor(const struct publisher *p, const char *name)
-{
-    list_foreach(it, &p->actors) {
-        if (strcmp(list_entry(it, struct actor, node)->name, name) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Notes that an actor was seen to; without memory it is seen to again. */
-static int note_actor(struct publisher *p, const char *name)
-{
-    size_t size = strlen(name) + 1;
-    struct actor *actor = malloc(sizeof(*actor) + size);
-
-    if (!actor)
-        return link_fail(&p->link, LINK_E_LOST, "out of memory for an actor");
-    memcpy(actor->name, name, size);
-    list_append(&p->actors, &actor->node);
-    return 0;
-}
 
 /* A refusal (the queue is there with other arguments) is reported, and messages to the actor are
  * sent all the same. */
@@ -235,85 +200,13 @@ static int on_actor_declared(struct link *link, bool refused)
 /* Over the side channel: a refusal must not take the confirms of other messages with it. */
 static int declare_actor(struct publisher *p, const char *actor)
 {
-    int r = note_actor(p, actor);
+    int r;
 
-    if (!r)
-        r = link_side_begin(&p->link, on_actor_declared);
+    if (actors_add(&p->actors, actor))
+        return link_fail(&p->link, LINK_E_LOST, "out of memory for an actor");
+    r = link_side_begin(&p->link, on_actor_declared);
     p->declaring = true;
     return r ? r : topology_declare_task(&p->link, LINK_SIDE_CHANNEL, actor);
-}
-
-static void put_text(amqp_basic_properties_t *p, amqp_flags_t flag, amqp_bytes_t *to, const char *s)
-{
-    if (!s)
-        return;
-    p->_flags |= flag;
-    *to = amqp_cstring_bytes(s);
-}
-
-static void put_text_header(amqp_table_t *headers, const char *name, const char *value)
-{
-    if (value)
-        headers->entries[headers->num_entries++] = table_text(name, value);
-}
-
-static void put_number_header(amqp_table_t *headers, const char *name, int64_t value)
-{
-    headers->entries[headers->num_entries++] = table_number(name, value);
-}
-
-static void put_yes_header(amqp_table_t *headers, const char *name)
-{
-    headers->entries[headers->num_entries++] = table_yes(name);
-}
-
-/* To a direct reply-to the broker delivers and, were it mandatory, returns the message as well. */
-static bool is_mandatory(const struct outgoing *m)
-{
-    return m->message.mandatory && !direct_is(m);
-}
-
-static int send_message(struct publisher *p, struct outgoing *out, int64_t now)
-{
-    const struct bus_message *m = &out->message;
-    amqp_table_entry_t entries[7];
-    amqp_basic_properties_t properties = {
-        ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
-        .delivery_mode = m->transient ? AMQP_DELIVERY_NONPERSISTENT : AMQP_DELIVERY_PERSISTENT,
-        .headers.entries = entries,
-    };
-    amqp_basic_publish_t publish = {
-        .exchange = amqp_cstring_bytes(m->exchange),
-        .routing_key = amqp_cstring_bytes(m->key),
-        .mandatory = is_mandatory(out),
-    };
-    char expiration[24];
-
-    put_text(&properties, AMQP_BASIC_CONTENT_TYPE_FLAG, &properties.content_type, m->content_type);
-    put_text(&properties, AMQP_BASIC_TYPE_FLAG, &properties.type, m->type);
-    put_text(&properties, AMQP_BASIC_MESSAGE_ID_FLAG, &properties.message_id, m->message_id);
-    put_text(&properties, AMQP_BASIC_CORRELATION_ID_FLAG, &properties.correlation_id,
-             m->correlation_id);
-    put_text(&properties, AMQP_BASIC_REPLY_TO_FLAG, &properties.reply_to, m->reply_to);
-    if (p->link.config->identify)
-        put_text(&properties, AMQP_BASIC_USER_ID_FLAG, &properties.user_id, p->link.user);
-    if (m->expires) {
-        snprintf(expiration, sizeof(expiration), "%lld", (long long)(m->not_after - now));
-        put_text(&properties, AMQP_BASIC_EXPIRATION_FLAG, &properties.expiration, expiration);
-    }
-    put_text_header(&properties.headers, BUS_TRACE_HEADER, m->traceparent);
-    put_text_header(&properties.headers, BUS_JOB_HEADER, m->job);
-    put_text_header(&properties.headers, BUS_STEP_HEADER, m->step);
-    put_text_header(&properties.headers, "drover-reason", m->reason);
-    if (m->attempt > 0)
-        put_number_header(&properties.headers, "drover-attempt", m->attempt);
-    if (m->resent || out->resent)
-        put_yes_header(&properties.headers, BUS_RESENT_HEADER);
-    if (publish.mandatory)
-        put_number_header(&properties.headers, BUS_SERIAL_HEADER, (int64_t)out->serial);
-    if (properties.headers.num_entries > 0)
-        properties._flags |= AMQP_BASIC_HEADERS_FLAG;
-    return link_put_message(&p->link, &publish, &properties, m->body);
 }
 
 static bool is_in_doubt(const struct outgoing *m)
@@ -372,7 +265,7 @@ static int send_first(struct publisher *p, int64_t now)
     m->wired = now;
     m->returned = m->passed = false;
     m->resent = m->sent;
-    r = send_message(p, m, now);
+    r = encode_publish(&p->link, m, now);
     m->sent = true; /* also when the call fails: the broker may have got it whole */
     return r || p->reads != READS_UNKNOWN ? r : ask_whether_it_reads(p);
 }
@@ -468,7 +361,8 @@ static bool must_declare(const struct publisher *p)
 {
     const struct outgoing *m = first(&p->waiting);
 
-    return m && m->message.actor && p->link.config->declare && !knows_actor(p, m->message.actor);
+    return m && m->message.actor && p->link.config->declare &&
+           !actors_have(&p->actors, m->message.actor);
 }
 
 /* Begins an inspection, or the declaration of a task queue, over the side channel. */
@@ -632,17 +526,12 @@ static void take_refused(struct publisher *p)
 
 /* An actor over whose queue the broker has closed the connection is not declared over the next one:
  * messages to it are sent all the same. */
-static void keep_undeclarable(struct publisher *p)
+static void forget_declarable(struct publisher *p)
 {
-    struct actor *actor = NULL;
-
-    if (p->declaring && p->link.closed_over_queue && !list_empty(&p->actors))
-        actor = list_entry(p->actors.prev, struct actor, node);
-    if (actor)
-        list_remove(&actor->node);
-    forget_actors(p);
-    if (actor)
-        list_append(&p->actors, &actor->node);
+    if (p->declaring && p->link.closed_over_queue)
+        actors_forget_older(&p->actors); /* the last one is being declared */
+    else
+        actors_forget(&p->actors);
 }
 
 static void publisher_lost(struct link *link)
@@ -659,7 +548,7 @@ static void publisher_lost(struct link *link)
     p->last_tag = 0;
     p->reads = READS_UNKNOWN;
     p->inspection.asked = false;
-    keep_undeclarable(p);
+    forget_declarable(p);
     p->declaring = false;
 }
 
