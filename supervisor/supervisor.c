@@ -13,68 +13,20 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "model/store_ops.h"
-#include "model/wire.h"
+#include "supervisor/command.h"
+#include "supervisor/loss.h"
 
-#define EXPIRE_MIN_MS 50         /* between two calls of expire in one partition */
-#define UNCONFIRMED_MAX 1000     /* publishes in progress; with more expire is not called */
-#define COMMAND_EXPIRES_MS 60000 /* by then expire has named the job again */
-#define JOBS_PER_SCAN 100        /* in one call of expire */
-#define SWEEP_PACE_MS 20         /* between two calls of sweep in one round */
-#define FORGET_MS 10000          /* between two calls of forget */
-#define FORGET_JOBS 20           /* in one call of forget */
-#define REPEAT_MS 500            /* after a call that failed or was not answered */
+#define EXPIRE_MIN_MS 50     /* between two calls of expire in one partition */
+#define UNCONFIRMED_MAX 1000 /* publishes in progress; with more expire is not called */
+#define JOBS_PER_SCAN 100    /* in one call of expire */
+#define SWEEP_PACE_MS 20     /* between two calls of sweep in one round */
+#define FORGET_MS 10000      /* between two calls of forget */
+#define FORGET_JOBS 20       /* in one call of forget */
+#define REPEAT_MS 500        /* after a call that failed or was not answered */
 /* How long after its LockedUntil a dispatch expires, as a multiple of its lease. */
 #define FACTOR_BACKLOG 10               /* replies wait in the queue, and will be read */
 #define FACTOR_UNREAD UINT32_C(1000000) /* no scheduler reads replies */
 #define JUMP_MS 2000                    /* a jump of the store's clock by less is ignored */
-
-/* The store calls that a partition needs. Each has a schedule of its own, and at most one call of
- * each is under way in a partition. */
-enum chore {
-    CHORE_LEAD,
-    CHORE_EXPIRE,
-    CHORE_SWEEP,
-    CHORE_FORGET,
-};
-#define CHORES (CHORE_FORGET + 1)
-
-struct partition {
-    bool leads;
-    int64_t leads_until;          /* monotonic ms */
-    int64_t due[CHORES];          /* when the next call is to be made, monotonic ms */
-    uint64_t call[CHORES];        /* the id of the call under way, else 0 */
-    int64_t called[CHORES];       /* when the last call was made, monotonic ms */
-    char sweep[OPS_SWEEP_CURSOR]; /* cursor of the sweep; "": between two rounds */
-    bool sweeps_back;  /* the clock was set back: this sweep lets expire compute all times again */
-    bool done[CHORES]; /* once: the chore is finished */
-    uint32_t dry_run_position; /* how many due jobs expire has shown */
-    struct ops_forgotten seen; /* how many of its jobs need attention */
-};
-
-struct supervisor {
-    struct supervisor_config config;
-    char *name;
-    struct rng rng;
-    bool up;
-    bool stopping;
-    bool inspected; /* drover.replies was inspected */
-    bool done;      /* once: SUPERVISOR_DONE was sent */
-    struct partition *partitions;
-    uint32_t n; /* of partitions; 0: not known yet */
-    uint64_t last_id;
-    uint64_t unconfirmed; /* publishes without an outcome */
-    /* By the last inspection of drover.replies: FACTOR_*; 0: dispatches expire at LockedUntil. */
-    uint32_t lease_factor;
-    /* Upper bound of (store clock - monotonic clock), ms; INT64_MAX: not known. */
-    int64_t offset_most;
-    int64_t offset_at; /* when the call was made that showed it, monotonic ms */
-    int64_t known_at;  /* since when offset_most is known, monotonic ms */
-    struct ops_clock clock;
-    int64_t now;         /* of the present event, monotonic ms */
-    struct effects *out; /* of the present event */
-    struct supervisor_stats stats;
-};
 
 /* ---- store calls ---- */
 
@@ -93,6 +45,12 @@ static void tell_clock(struct supervisor *s)
     s->clock.since = s->known_at + s->offset_most;
 }
 
+/* While it is not known whether the broker has lost replies no dispatch expires. */
+static uint32_t lease_factor(const struct supervisor *s)
+{
+    return s->memory == MEMORY_KEPT ? s->lease_factor : FACTOR_UNREAD;
+}
+
 static void call(struct supervisor *s, uint32_t i, enum chore chore)
 {
     struct partition *p = &s->partitions[i];
@@ -105,16 +63,19 @@ static void call(struct supervisor *s, uint32_t i, enum chore chore)
         break;
     case CHORE_EXPIRE:
         s->stats.expires++;
-        s->stats.held += s->lease_factor > 0;
+        s->stats.held += lease_factor(s) > 0;
         tell_clock(s);
         ops_expire(s->out, p->call[chore], i, p->dry_run_position,
-                   s->config.dry_run ? 1 : JOBS_PER_SCAN, s->lease_factor, &s->clock);
+                   s->config.dry_run ? 1 : JOBS_PER_SCAN, lease_factor(s), &s->clock);
         break;
     case CHORE_SWEEP:
         ops_sweep(s->out, p->call[chore], i, p->sweep);
         break;
     case CHORE_FORGET:
         ops_forget(s->out, p->call[chore], i, s->config.retention_ms, FORGET_JOBS);
+        break;
+    case CHORE_LOST:
+        ops_lost(s->out, p->call[chore], i, OPS_ALL_ACTORS, p->lost);
         break;
     }
     if (s->config.dry_run)
@@ -132,6 +93,8 @@ static bool wanted(const struct supervisor *s, const struct partition *p, enum c
 {
     if (chore == CHORE_LEAD)
         return s->config.election && (!s->stopping || p->leads);
+    if (chore == CHORE_LOST) /* in all partitions: the marker speaks for all of them */
+        return s->memory == MEMORY_LOST && !p->loss_recorded && !s->stopping && !s->config.once;
     if (chore == CHORE_EXPIRE && s->unconfirmed > UNCONFIRMED_MAX)
         return false;
     if (s->config.once && !wanted_once(s, p, chore))
@@ -161,20 +124,6 @@ static int64_t call_due(struct supervisor *s)
 
 /* ---- the lines and the end of a single round ---- */
 
-static void report_line(struct supervisor *s, const char *verb, const char *job, const char *kind,
-                        const char *what)
-{
-    struct effect *e;
-    const char *line = effects_printf(s->out, "%s %s%s%s%s%s", verb, job, *kind ? " " : "", kind,
-                                      *what ? " " : "", what);
-
-    if (!s->config.once)
-        return;
-    e = effects_add(s->out, EFFECT_ROLE, 0);
-    e->role.what = SUPERVISOR_DECISION;
-    e->role.object = (void *)line;
-}
-
 static const char *number(struct supervisor *s, uint64_t n)
 {
     return effects_printf(s->out, "%" PRIu64, n);
@@ -185,9 +134,10 @@ static void report_due(struct supervisor *s, const struct ops_due *due)
     const char *job = effects_text(s->out, due->job);
 
     for (uint32_t i = 0; i < due->n; i++)
-        report_line(s, i < due->expired ? "expired" : "due", job, "step", number(s, due->steps[i]));
+        command_line(s, i < due->expired ? "expired" : "due", job, "step",
+                     number(s, due->steps[i]));
     if (due->n == 0) /* the job itself is due: its start, its deadline, or a cursor */
-        report_line(s, "due", job, "", "");
+        command_line(s, "due", job, "", "");
 }
 
 static void tell_done(struct supervisor *s)
@@ -195,76 +145,11 @@ static void tell_done(struct supervisor *s)
     if (!s->config.once || s->done || s->unconfirmed > 0 || s->n == 0)
         return;
     for (uint32_t i = 0; i < s->n; i++)
-        for (enum chore c = CHORE_EXPIRE; c < CHORES; c++)
+        for (enum chore c = CHORE_EXPIRE; c < CHORE_LOST; c++)
             if (!s->partitions[i].done[c])
                 return;
     s->done = true;
     effects_add(s->out, EFFECT_ROLE, 0)->role.what = SUPERVISOR_DONE;
-}
-
-/* ---- Recover and Notify ---- */
-
-static void publish(struct supervisor *s, Drover__V1__Control *m)
-{
-    struct bytes body = wire_pack(s->out, &m->base, false);
-    struct effect *e = effects_add(s->out, EFFECT_PUBLISH, ++s->last_id);
-
-    e->publish.exchange = "drover.control";
-    e->publish.key = "control";
-    e->publish.body = body;
-    e->publish.content_type = wire_content_type(false);
-    e->publish.type = m->base.descriptor->name;
-    e->publish.job = effects_str(s->out, m->job_id);
-    e->publish.not_after = s->now + COMMAND_EXPIRES_MS;
-    e->publish.expires = true;
-    e->publish.mandatory = true;
-    s->unconfirmed++;
-}
-
-static void recover(struct supervisor *s, const struct ops_due *due, int64_t store_now)
-{
-    Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
-    Drover__V1__Recover command = DROVER__V1__RECOVER__INIT;
-
-    m.job_id = effects_text(s->out, due->job);
-    m.issued_at = store_now;
-    m.command_case = DROVER__V1__CONTROL__COMMAND_RECOVER;
-    m.recover = &command;
-    command.steps = due->steps;
-    command.n_steps = due->n;
-    publish(s, &m);
-    s->stats.recovers++;
-    log_often(LOG_INFO, "recover", LOG_S("job", m.job_id), LOG_I("steps", due->n));
-}
-
-static void notify(struct supervisor *s, const struct ops_notification *n, int64_t store_now)
-{
-    Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
-    Drover__V1__Notify command = DROVER__V1__NOTIFY__INIT;
-
-    m.job_id = effects_text(s->out, n->job);
-    m.issued_at = store_now;
-    m.command_case = DROVER__V1__CONTROL__COMMAND_NOTIFY;
-    m.notify = &command;
-    command.seq = n->seq;
-    publish(s, &m);
-    s->stats.notifies++;
-    log_often(LOG_INFO, "notify", LOG_S("job", m.job_id), LOG_I("seq", (int64_t)n->seq));
-}
-
-/* Has a scheduler raise an alert: the store cannot end a corrupt job by itself, a person must. */
-static void notify_torn(struct supervisor *s, const char *job)
-{
-    Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
-    Drover__V1__Notify command = DROVER__V1__NOTIFY__INIT;
-
-    m.job_id = (char *)job;
-    m.issued_at = s->offset_most == INT64_MAX ? 0 : s->now + s->offset_most;
-    m.command_case = DROVER__V1__CONTROL__COMMAND_NOTIFY;
-    m.notify = &command;
-    command.torn = true;
-    publish(s, &m);
-    s->stats.notifies++;
 }
 
 /* ---- the store's clock ---- */
@@ -346,13 +231,13 @@ static void on_expired(struct supervisor *s, struct partition *p, struct ops_rea
     for (uint32_t i = 0; i < expired.n_due; i++) {
         report_due(s, &expired.due[i]);
         if (!s->config.dry_run)
-            recover(s, &expired.due[i], expired.now);
+            command_recover(s, &expired.due[i], expired.now);
     }
     for (uint32_t i = 0; i < expired.n_notifications; i++) {
-        report_line(s, "owed", effects_text(s->out, expired.notifications[i].job), "notice",
-                    number(s, expired.notifications[i].seq));
+        command_line(s, "owed", effects_text(s->out, expired.notifications[i].job), "notice",
+                     number(s, expired.notifications[i].seq));
         if (!s->config.dry_run)
-            notify(s, &expired.notifications[i], expired.now);
+            command_notify(s, &expired.notifications[i], expired.now);
     }
     if (expired.head && expired.head - expired.now < sleep)
         sleep = expired.head - expired.now;
@@ -377,9 +262,9 @@ static void on_swept(struct supervisor *s, struct partition *p, struct ops_reade
         s->stats.torn++;
         log_error("torn", LOG_I("partition", p - s->partitions), LOG_S("job", job),
                   LOG_S("why", effects_text(s->out, swept.mended[1])));
-        report_line(s, "torn", job, "", "");
+        command_line(s, "torn", job, "", "");
         if (!s->config.dry_run)
-            notify_torn(s, job);
+            command_notify_torn(s, job);
         swept.n_mended = 0;
     }
     if (swept.n_mended > 0) {
@@ -392,8 +277,8 @@ static void on_swept(struct supervisor *s, struct partition *p, struct ops_reade
     for (uint32_t i = 0; i < swept.n_mended; i++) {
         const char *place = effects_text(s->out, swept.mended[i]);
 
-        report_line(s, "mended", effects_text(s->out, swept.job), *place <= '9' ? "step" : "",
-                    place);
+        command_line(s, "mended", effects_text(s->out, swept.job), *place <= '9' ? "step" : "",
+                     place);
     }
     memcpy(p->sweep, swept.cursor, sizeof(p->sweep));
     p->done[CHORE_SWEEP] = !*p->sweep;
@@ -412,8 +297,8 @@ static void on_forgotten(struct supervisor *s, struct partition *p, struct ops_r
         p->seen = forgotten;
     }
     if (forgotten.jobs > 0)
-        report_line(s, "forgotten", number(s, forgotten.jobs), "jobs of partition",
-                    number(s, (uint64_t)(p - s->partitions)));
+        command_line(s, "forgotten", number(s, forgotten.jobs), "jobs of partition",
+                     number(s, (uint64_t)(p - s->partitions)));
     p->done[CHORE_FORGET] = !forgotten.more || s->config.dry_run;
     p->due[CHORE_FORGET] = s->now + (forgotten.more ? SWEEP_PACE_MS : FORGET_MS);
 }
@@ -422,10 +307,8 @@ static void on_answer(struct supervisor *s, uint64_t id, const struct store_answ
 {
     static void (*const on[CHORES])(struct supervisor *, struct partition *,
                                     struct ops_reader *) = {
-        [CHORE_LEAD] = on_lead,
-        [CHORE_EXPIRE] = on_expired,
-        [CHORE_SWEEP] = on_swept,
-        [CHORE_FORGET] = on_forgotten,
+        [CHORE_LEAD] = on_lead,        [CHORE_EXPIRE] = on_expired,   [CHORE_SWEEP] = on_swept,
+        [CHORE_FORGET] = on_forgotten, [CHORE_LOST] = loss_on_answer,
     };
     struct ops_reader r = ops_reader(answer);
 
@@ -459,6 +342,7 @@ static void on_store_up(struct supervisor *s, uint32_t n)
     s->up = true;
     if (s->n) {
         sweep_all(s);
+        loss_on_store_up(s);
         return;
     }
     s->partitions = calloc(n, sizeof(*s->partitions));
@@ -479,7 +363,7 @@ static void on_store_up(struct supervisor *s, uint32_t n)
 static void on_queue(struct supervisor *s, uint32_t messages, uint32_t consumers)
 {
     if (s->config.once && !s->inspected && consumers == 0)
-        report_line(s, "held", "leases:", "drover.replies has no consumer", "");
+        command_line(s, "held", "leases:", "drover.replies has no consumer", "");
     s->inspected = true;
     s->lease_factor = consumers == 0 ? FACTOR_UNREAD : messages > 0 ? FACTOR_BACKLOG : 0;
 }
@@ -510,6 +394,7 @@ int supervisor_new(struct supervisor **out, const struct supervisor_config *conf
     s->rng = *seed;
     s->offset_most = INT64_MAX;
     s->lease_factor = FACTOR_UNREAD; /* until drover.replies was inspected */
+    s->memory = config->marker ? MEMORY_UNKNOWN : MEMORY_KEPT;
     *out = s;
     return 0;
 }
@@ -541,6 +426,14 @@ int64_t supervisor_step(struct supervisor *s, const struct supervisor_event *eve
         break;
     case SUPERVISOR_OUTCOME:
         s->unconfirmed--; /* of any kind: expire or sweep names the job of a lost command again */
+        if (event->id == s->marker)
+            loss_on_outcome(s, event->outcome);
+        break;
+    case SUPERVISOR_MARKER:
+        loss_on_marker(s, event->marker);
+        break;
+    case SUPERVISOR_BUS_DOWN:
+        loss_on_bus_down(s);
         break;
     case SUPERVISOR_QUEUE:
         on_queue(s, event->queue.messages, event->queue.consumers);
@@ -551,6 +444,7 @@ int64_t supervisor_step(struct supervisor *s, const struct supervisor_event *eve
     case SUPERVISOR_TICK:
         break;
     }
+    loss_publish_marker(s);
     tell_done(s);
     return call_due(s);
 }

@@ -19,6 +19,8 @@
  *   TIMER each sweep,   sweep: compare each unfinished job with the indexes, and repair what
  *   ON store up again   differs. Publish a Notify for a corrupt job
  *   TIMER each 10 s     forget: delete jobs that ended longer than the retention ago
+ *   ON marker           drover.marker was inspected. If it is empty the broker has lost requests
+ * and replies: lost, of all partitions; then publish the marker. Nothing expires until it is there
  *   ON replies queue    drover.replies was inspected. Nothing expires while it has no consumer, or
  *                       while the broker does not answer. While replies wait in it, a dispatch
  *                       expires ten leases later
@@ -31,6 +33,8 @@
 #include "base/rng.h"
 #include "model/effect.h"
 
+#define SUPERVISOR_MARKER_NAME "drover.marker" /* exchange and queue: BUS_MARKER of io/bus */
+
 struct supervisor;
 
 enum supervisor_event_type {
@@ -38,9 +42,11 @@ enum supervisor_event_type {
     SUPERVISOR_STORE_DOWN,
     SUPERVISOR_ANSWER,  /* of the store call with this id */
     SUPERVISOR_OUTCOME, /* of the publish with this id */
-    SUPERVISOR_QUEUE, /* an inspection of drover.replies; all 0 where the broker does not answer */
-    SUPERVISOR_STOP,  /* give up the lead of all partitions */
-    SUPERVISOR_TICK,  /* the time that supervisor_step() returned has come */
+    SUPERVISOR_QUEUE,  /* an inspection of drover.replies; all 0 where the broker does not answer */
+    SUPERVISOR_MARKER, /* an inspection of drover.marker, over the present connection */
+    SUPERVISOR_BUS_DOWN,
+    SUPERVISOR_STOP, /* give up the lead of all partitions */
+    SUPERVISOR_TICK, /* the time that supervisor_step() returned has come */
 };
 
 struct supervisor_event {
@@ -51,6 +57,7 @@ struct supervisor_event {
         uint32_t partitions;
         const struct store_answer *answer;
         enum bus_outcome outcome;
+        bool marker; /* it is there */
         struct {
             uint32_t messages;
             uint32_t consumers;
@@ -73,6 +80,7 @@ struct supervisor_config {
     int64_t sweep_ms;     /* between two rounds of sweep; usually 10 min */
     bool once;            /* make one round over all partitions, and say what it does */
     bool dry_run;         /* once: change nothing */
+    bool marker;          /* the broker may lose requests and replies, which its marker shows */
 };
 
 struct supervisor_stats {
@@ -87,6 +95,7 @@ struct supervisor_stats {
     uint64_t forgotten;   /* jobs that were deleted after their retention */
     uint64_t held;        /* calls of expire that extended leases because of drover.replies */
     uint64_t clock_jumps; /* of the store's clock, forward */
+    uint64_t losses;      /* how often the broker had lost requests and replies, as this one saw */
 };
 
 /**

@@ -3,7 +3,7 @@
  * Supervisor IO: the driver of the supervisor's machine
  *
  * Implements supervisor_io.h for main.c. It hands events of the bus and the store to the machine,
- * and inspects drover.replies for it.
+ * and inspects drover.marker and drover.replies for it.
  */
 #include "supervisor/supervisor_io.h"
 
@@ -28,6 +28,7 @@ struct supervisor_io {
     bool once;
     uv_timer_t end;   /* once: the round is over, or has taken too long: end the process */
     int status;       /* once: of the exit; 1 until the round is over */
+    bool marker;      /* inspect drover.marker, too */
     unsigned closing; /* how many of the driver and the timers are not closed yet */
     void (*on_stopped)(void *ctx);
     void *ctx;
@@ -63,6 +64,11 @@ static int64_t on_store_up(void *machine, int64_t now, uint32_t partitions, cons
 static int64_t on_store_down(void *machine, int64_t now, struct effects *out)
 {
     return step(machine, now, (struct supervisor_event){.type = SUPERVISOR_STORE_DOWN}, out);
+}
+
+static int64_t on_bus_down(void *machine, int64_t now, struct effects *out)
+{
+    return step(machine, now, (struct supervisor_event){.type = SUPERVISOR_BUS_DOWN}, out);
 }
 
 static int64_t on_answer(void *machine, int64_t now, uint64_t id, const struct store_answer *answer,
@@ -113,6 +119,7 @@ static void on_role(void *context, const struct effect *effect)
 static const struct driver_machine events = {
     .store_up = on_store_up,
     .store_down = on_store_down,
+    .bus_down = on_bus_down,
     .answer = on_answer,
     .outcome = on_outcome,
     .tick = on_tick,
@@ -121,7 +128,7 @@ static const struct driver_machine events = {
     .role = on_role,
 };
 
-/* ---- inspections of drover.replies ---- */
+/* ---- inspections of drover.marker and drover.replies ---- */
 
 static void tell(struct supervisor_io *io, uint32_t messages, uint32_t consumers)
 {
@@ -144,6 +151,23 @@ static void on_queue(void *context, uint32_t messages, uint32_t consumers)
     tell(io, messages, consumers);
 }
 
+static void inspect_replies(struct supervisor_io *io)
+{
+    bus_inspect(driver_bus(io->driver), "drover.replies", on_queue, io);
+}
+
+static void on_marker(void *context, uint32_t messages, uint32_t consumers)
+{
+    struct supervisor_io *io = context;
+    const struct supervisor_event e = {.type = SUPERVISOR_MARKER, .marker = messages > 0};
+
+    if (io->closing)
+        return;
+    driver_perform(io->driver, step(io->machine, driver_now(), e, driver_effects(io->driver)));
+    inspect_replies(io);
+}
+
+/* The marker is first: what follows from the replies counts only if the broker has kept them. */
 static void on_inspect(uv_timer_t *timer)
 {
     struct supervisor_io *io = timer->data;
@@ -153,8 +177,12 @@ static void on_inspect(uv_timer_t *timer)
         tell(io, 0, 0);
     io->inspected = false;
     io->inspection_began = uv_hrtime();
-    if (driver_bus(io->driver))
-        bus_inspect(driver_bus(io->driver), "drover.replies", on_queue, io);
+    if (!driver_bus(io->driver))
+        return;
+    if (io->marker)
+        bus_inspect(driver_bus(io->driver), BUS_MARKER, on_marker, io);
+    else
+        inspect_replies(io);
 }
 
 /* ---- metrics ---- */
@@ -179,6 +207,8 @@ static const struct metric figures[] = {
     {"forgotten", METRIC_COUNTER, AT(forgotten), "jobs forgotten, past their retention"},
     {"held", METRIC_COUNTER, AT(held), "scans in which expiry had to wait for drover.replies"},
     {"clock_jumps", METRIC_COUNTER, AT(clock_jumps), "jumps of the clock of the store"},
+    {"broker_losses", METRIC_COUNTER, AT(losses),
+     "how often the broker had lost requests and replies, which are sent again"},
 };
 
 static const struct metric_set metrics = {"supervisor", figures, array_size(figures)};
@@ -206,7 +236,8 @@ int supervisor_io_new(struct supervisor_io **out, uv_loop_t *loop, const struct 
                                                .retention_ms = config->supervisor.retention_ms,
                                                .sweep_ms = config->supervisor.sweep_ms,
                                                .once = once,
-                                               .dry_run = dry_run};
+                                               .dry_run = dry_run,
+                                               .marker = bus.marker};
     struct driver_health health = driver_health_config(config);
     int r;
 
@@ -223,6 +254,7 @@ int supervisor_io_new(struct supervisor_io **out, uv_loop_t *loop, const struct 
     uv_timer_init(loop, &io->end);
     io->end.data = io;
     io->once = once;
+    io->marker = bus.marker;
     if (once) { /* a daemon with the same configuration may hold the port of health.listen */
         health.listen = "";
         io->status = 1;

@@ -71,6 +71,7 @@ struct bus_message {
     bool resent;    /* header drover-resent: it may have been sent before */
     bool mandatory; /* the broker returns it if no queue takes it */
     bool transient; /* delivery mode 1 */
+    bool bound;     /* sent over the present connection or not at all (BUS_NACKED) */
 };
 
 enum bus_outcome {

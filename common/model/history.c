@@ -22,7 +22,7 @@ static const struct {
     {"parked", "sd"},     {"given_up", "sd"},    {"retried", "w"},     {"edited", "sd"},
     {"resolved", "sd"},   {"mended", "w"},       {"withdrawn", "sat"}, {"turned", "w"},
     {"changed", "sd"},    {"changing", "s"},     {"anew", "s"},        {"began", "satg"},
-    {"unchanged", "w"},
+    {"unchanged", "w"},   {"resent", "sat"},
 };
 
 static const char *words_of(struct bytes event)

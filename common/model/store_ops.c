@@ -1521,6 +1521,37 @@ int ops_read_expired(struct ops_reader *r, struct effects *fx, struct ops_expire
     return result_of(r);
 }
 
+void ops_lost(struct effects *fx, uint64_t id, uint32_t partition, const char *actor,
+              const char *cursor)
+{
+    struct args a = args_new(fx, AT_LOST_VALUES);
+
+    set_str(&a, AT_LOST_ACTOR, actor);
+    set_str(&a, AT_LOST_CURSOR, cursor);
+    emit(&a, id, partition, "lost");
+}
+
+/* Copies a cursor into text of @size bytes. Return: 0 or -EPROTO. */
+static int to_cursor(char *to, size_t size, struct bytes cursor)
+{
+    if (cursor.len >= size)
+        return -EPROTO;
+    if (cursor.len > 0)
+        memcpy(to, cursor.data, cursor.len);
+    to[cursor.len] = '\0';
+    return 0;
+}
+
+int ops_read_loss(struct ops_reader *r, struct ops_loss *out)
+{
+    const struct bytes *values = next_values(r, AT_LOSS_VALUES);
+
+    *out = (struct ops_loss){.now = to_ms(r, values[AT_LOSS_NOW])};
+    if (to_cursor(out->cursor, sizeof(out->cursor), values[AT_LOSS_CURSOR]))
+        return -EPROTO;
+    return result_of(r);
+}
+
 void ops_forget(struct effects *fx, uint64_t id, uint32_t partition, int64_t retention,
                 uint32_t limit)
 {
@@ -1558,10 +1589,8 @@ int ops_read_swept(struct ops_reader *r, struct ops_swept *out)
 
     *out =
         (struct ops_swept){.job = values[AT_SWEPT_JOB_ID], .mended = r->items, .n_mended = r->left};
-    if (cursor.len >= sizeof(out->cursor))
+    if (to_cursor(out->cursor, sizeof(out->cursor), cursor))
         return -EPROTO;
-    if (cursor.len > 0)
-        memcpy(out->cursor, cursor.data, cursor.len);
     return result_of(r);
 }
 

@@ -664,6 +664,22 @@ struct ops_expired {
 
 int ops_read_expired(struct ops_reader *r, struct effects *fx, struct ops_expired *out);
 
+#define OPS_ALL_ACTORS "*"
+#define OPS_LOST_CURSOR (ID_NAME_MAX + 24) /* bytes, including a NUL */
+
+/* Records that the broker may have lost the requests and replies of all dispatches that were made
+ * before, of one actor or of OPS_ALL_ACTORS: expire then names them. It takes several calls.
+ * @cursor: "" begins; then that of the last answer, until it is "" again. */
+void ops_lost(struct effects *fx, uint64_t id, uint32_t partition, const char *actor,
+              const char *cursor);
+
+struct ops_loss {
+    int64_t now;
+    char cursor[OPS_LOST_CURSOR];
+};
+
+int ops_read_loss(struct ops_reader *r, struct ops_loss *out);
+
 /* Deletes jobs that ended more than @retention ms ago, at most @limit. */
 void ops_forget(struct effects *fx, uint64_t id, uint32_t partition, int64_t retention,
                 uint32_t limit);

@@ -168,7 +168,7 @@ static void trace_expire(const struct store_answer *answer, struct effects *fx, 
 /* Whether daemons make this call again and again by a timer. */
 static bool is_periodic(const char *function)
 {
-    static const char *const functions[] = {"expire", "forget", "lead", "mark", "sweep"};
+    static const char *const functions[] = {"expire", "forget", "lead", "lost", "mark", "sweep"};
 
     for (size_t i = 0; i < array_size(functions); i++)
         if (strcmp(function, functions[i]) == 0)

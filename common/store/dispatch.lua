@@ -68,6 +68,15 @@ function time_left(job, asked)
   return not job.deadline_turn and is_bounded(job, asked) and job.complete_by - job.now or nil
 end
 
+-- Whether the deadline that limited the dispatch in flight has passed.
+function cut_by_deadline(job, rec)
+  if not is_bounded(job, rec.asked) then
+    return false
+  end
+  return job.deadline_turn and rec.turn <= job.deadline_turn
+    or not job.deadline_turn and job.now >= job.complete_by
+end
+
 -- How long a request may wait in its queue. Each dispatch in a row that no agent is known to have
 -- begun doubles that.
 function wait_of(t, rec)

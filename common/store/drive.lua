@@ -117,9 +117,10 @@ end
 -- drive -> <transition>
 -- Goes on with a job: begins it if its start_at has come, acts on its deadline, drives the steps
 -- that `expire` has named, and works on the cursor. Of the steps that the call names only those in
--- state RECOVERY_REQUESTED are changed. again: 1 if the same call may have been carried out before
--- and its answer was lost; then the answer also has the requests of the named steps that are in
--- flight.
+-- state RECOVERY_REQUESTED, and those in flight whose dispatch the broker has lost, are changed;
+-- the answer has the requests of the latter. again: 1 if the same call may have been carried out
+-- before and its answer was lost; then the answer also has the requests of the named steps that are
+-- in flight.
 --   DRIVEN
 --   UNCHANGED     the job has ended
 --   UNKNOWN_JOB
@@ -142,7 +143,7 @@ function functions.drive(p, job_id, nonce, by, again, list, first)
   if deadline_unhandled(job) and not is_quiet(p, now) then
     on_deadline(job)
   end
-  local in_flight = {}
+  local in_flight, known_losses = {}, #list >= first and losses(p, now)
   for k = first, min(#list, first + BUDGET - 1) do
     local i = tonumber(list[k])
     local text = i < job.n and call('HGET', job.key, list[k])
@@ -150,8 +151,13 @@ function functions.drive(p, job_id, nonce, by, again, list, first)
       local rec = record_of(job, i, text)
       if rec.state == STEP.RECOVERY_REQUESTED then
         drive_marked(job, i, rec, nonce)
-      elseif rec.state == STEP.IN_FLIGHT and again == '1' then
-        in_flight[#in_flight + 1] = i
+      elseif rec.state == STEP.IN_FLIGHT then
+        local at = known_losses and is_lost(job, i, rec, known_losses)
+        if at then
+          send_again(job, i, rec, at)
+        elseif again == '1' then
+          in_flight[#in_flight + 1] = i
+        end
       end
     end
   end

@@ -23,15 +23,6 @@ local function lease_length(job, i, rec, t)
   return t.heartbeat > 0 and min(3 * t.heartbeat, t.lock) or t.lock
 end
 
--- Whether the deadline that limited the dispatch in flight has passed.
-local function cut_by_deadline(job, rec)
-  if not is_bounded(job, rec.asked) then
-    return false
-  end
-  return job.deadline_turn and rec.turn <= job.deadline_turn
-    or not job.deadline_turn and job.now >= job.complete_by
-end
-
 -- Withdraws the token of a step whose LockedUntil has passed. Counts an expiry if there is evidence
 -- that an agent had the request, unless the deadline cut the dispatch short. If no Progress was
 -- received, the next request may wait twice as long in its queue.
@@ -54,8 +45,10 @@ end
 
 -- Inspects one step. Return: when to inspect it again; nil for never. A step in flight expires only
 -- when LockedUntil is exceeded by lease_factor times its lease. Other steps that are due are only
--- named. Each named step gets the state RECOVERY_REQUESTED, so that a Recover acts once.
-local function expire_step(job, i, text, lease_factor, clock, named)
+-- named. Each of them gets the state RECOVERY_REQUESTED, so that a Recover acts once; but a step
+-- whose dispatch the broker has lost stays in flight, is named until its request is sent again, and
+-- does not expire before.
+local function expire_step(job, i, text, lease_factor, clock, known_losses, named)
   local rec = parse_record(text)
   if rec.state == STEP.IN_FLIGHT then
     local t = terms_of(job.def, i, rec.asked)
@@ -63,6 +56,10 @@ local function expire_step(job, i, text, lease_factor, clock, named)
     if rec.till > job.now + given then -- no dispatch gives more: the clock was set back
       rec.till = job.now + given
       job.records[i] = rec
+    end
+    if known_losses and is_lost(job, i, rec, known_losses) then
+      named[#named + 1] = i
+      return rec.till > job.now and min(rec.till, job.now + ASK_AGAIN) or job.now + ASK_AGAIN
     end
     local till = lease_end(clock, rec.till, given)
     if till > rec.till then
@@ -104,7 +101,7 @@ end
 
 -- Inspects up to BUDGET steps. Return: whether all steps of the job are inspected now, so that
 -- `due` is exact again.
-local function expire_scan(job, lease_factor, clock, named)
+local function expire_scan(job, lease_factor, clock, known_losses, named)
   local scan = job.scan or {offset = 0, least = job.now + SWEEP_BOUND}
   local last = min(scan.offset + BUDGET, job.n)
   local fields = {}
@@ -113,7 +110,8 @@ local function expire_scan(job, lease_factor, clock, named)
   end
   for k, text in ipairs(call('HMGET', job.key, unpack(fields))) do
     if text_under_way(text) then
-      local t = expire_step(job, scan.offset + k - 1, text, lease_factor, clock, named)
+      local t = expire_step(job, scan.offset + k - 1, text, lease_factor, clock, known_losses,
+        named)
       scan.least = min(scan.least, t or scan.least)
     end
   end
@@ -145,7 +143,7 @@ local function touch_deadline(job, clock)
   end
 end
 
-local function expire_job(p, id, now, lease_factor, clock, out)
+local function expire_job(p, id, now, lease_factor, clock, known_losses, out)
   local job = load(p, id, now, '0')
   if not job or finished(job) then
     call('ZREM', p .. 'due', id)
@@ -162,7 +160,7 @@ local function expire_job(p, id, now, lease_factor, clock, out)
     end
     return early and 0 or 1, true
   end
-  local whole = expire_scan(job, lease_factor, clock, named)
+  local whole = expire_scan(job, lease_factor, clock, known_losses, named)
   local go = has_cursor_work(job) or deadline_unhandled(job) and now >= clock.quiet
     or should_settle(job)
   if go then
@@ -209,7 +207,8 @@ end
 -- expire -> <expired>
 -- Inspects the jobs that are due, and withdraws the tokens of steps in flight past LockedUntil. The
 -- answer names what the supervisor asks schedulers for: jobs with their steps, of which the first
--- `expired` have expired and the others are only due, and notifications of the outbox. The same
+-- `expired` have expired and the others are only due or lost (see is_lost()), and notifications of
+-- the outbox. The same
 -- call again names a step or a notification again only after a while (ASK_AGAIN,
 -- NOTIFICATION_WAITS), and counts no expiry twice.
 --   skip, limit           of the due jobs, and also of the due notifications: how many to pass
@@ -230,7 +229,7 @@ function functions.expire(p, skip, limit, lease_factor, latest, since, jump, aft
     return {int(now), '0', '0', '0', '0', '0'}
   end
   local clock = watch_clock(p, now, tonumber(since), tonumber(jump), tonumber(after), tonumber(at))
-  local jobs, notifications = {}, {}
+  local known_losses, jobs, notifications = losses(p, now, true), {}, {}
   local n_jobs, more, seen = 0, false, 0
   local list = call('ZRANGEBYSCORE', p .. 'due', '-inf', int(now), 'LIMIT', skip, limit)
   for k, id in ipairs(list) do
@@ -240,7 +239,8 @@ function functions.expire(p, skip, limit, lease_factor, latest, since, jump, aft
       break
     end
     seen = seen + min(steps, BUDGET)
-    local good, named, whole = try_job(expire_job, p, id, now, lease_factor, clock, jobs)
+    local good, named, whole = try_job(expire_job, p, id, now, lease_factor, clock,
+      known_losses, jobs)
     if good then
       n_jobs = n_jobs + named
       more = more or not whole

@@ -40,8 +40,9 @@
 --                          arguments from a person; change: a command that waits, see `change`;
 --                          p<step> the last Progress and t<step> the token of a request that left
 --                          its queue, see has_evidence(); c<step> the token of a request that was
---                          sent once more; u<step> the token of a request that `unsent` has found
---                          wanted, and the number of that call …
+--                          sent once more; x<step> that token and the time of a loss, if it was
+--                          sent because the broker had lost it; u<step> the token of a request that
+--                          `unsent` has found wanted, and the number of that call …
 --   p hist:<id>     list   the history: "seq time event …", numbered, of bounded length
 --   p def:<digest>  hash   a definition: n, blob, refs, what drive needs of each step, and x<name>,
 --                          the number of the step of that name
@@ -60,6 +61,8 @@
 --   p told          hash   alert cause, "<reason> <actor>" or another text -> "<known until> <nonce
 --                          of the scheduler that is publishing the alert>". The field `letters` is
 --                          different: see unknown_letters()
+--   p lost          hash   actor, or * for all -> when it was last recorded that the broker has
+--                          lost the messages of its dispatches
 --   p suspects      hash   digest of a suspect -> "<time> <incarnation> …": the incarnations that
 --                          have begun it, and when that was last recorded
 --   p leader        string "<supervisor> <until> <lease>"
@@ -71,7 +74,7 @@
 --                          run and began: see `mark`. A lower count than one that a scheduler
 --                          remembers shows that the store went back
 
-local BUILD = 46
+local BUILD = 47
 local FORMAT = '3'               -- of definitions; a scheduler stores those of another format again
 
 local BUDGET = 250               -- most steps of a call, besides those it is given: about 3 ms
@@ -121,9 +124,9 @@ local move_watermark, class_of, set_attention_cause, alert, alert_job, settle, r
 local save
 
 -- dispatch.lua: dispatches, and requests that are sent once more
-local set_state, n_before, n_next, next_at, record_of, is_bounded, time_left, wait_of, wait_left,
-  next_asked, is_same_work, make_token, token_id, dispatch, add_in_flight, add_in_flight_after,
-  is_obsolete, progress_of
+local set_state, n_before, n_next, next_at, record_of, is_bounded, time_left,
+  cut_by_deadline, wait_of, wait_left, next_asked, is_same_work, make_token, token_id, dispatch,
+  add_in_flight, add_in_flight_after, is_obsolete, progress_of
 
 -- transitions.lua: transitions of steps and jobs
 local walk_has_passed, pass_over, remove_parked, begin, come_to_rest, add_parked, park,
@@ -135,6 +138,9 @@ local walk_ahead, reset_counts, has_tried, retry_applies, retry_ahead, work_off_
 
 -- answers.lua: answers of the functions that change a job
 local put, put_transition, only_code, put_code
+
+-- lost.lua: messages that the broker has lost; `lost`
+local losses, is_lost, send_again
 
 -- clock.lua: the store's clock
 local read_clock, write_clock, watch_clock, is_quiet, lease_end

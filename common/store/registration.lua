@@ -4,8 +4,8 @@
 -- passes each function its arguments. Redis refuses functions without allow-oom once it has no
 -- memory left.
 
-local reads = {EXISTS = true, GET = true, HGET = true, HMGET = true, TIME = true, ZCARD = true,
-  ZCOUNT = true, ZRANGE = true, ZRANGEBYSCORE = true, ZRANK = true, ZSCORE = true}
+local reads = {EXISTS = true, GET = true, HGET = true, HGETALL = true, HMGET = true, TIME = true,
+  ZCARD = true, ZCOUNT = true, ZRANGE = true, ZRANGEBYSCORE = true, ZRANK = true, ZSCORE = true}
 
 -- look -> answer...
 -- The dry run: answers what the function `name` (expire, sweep or forget) would answer, and changes
@@ -48,6 +48,7 @@ register('renew', {'allow-oom'})
 register('taken', {'allow-oom'})
 register('expire', {'allow-oom'})
 register('drive', {'allow-oom'})
+register('lost', {'allow-oom'})
 register('steer', {'allow-oom'})
 register('settle_owed', {'allow-oom'})
 register('lead', {'allow-oom'})

@@ -21,6 +21,7 @@ FAILURES = "tests/sim/test_failures"
 ROLLBACK = "tests/sim/test_rollback"
 INTAKE = "tests/sim/test_intake"
 SUPERVISOR = "tests/sim/test_supervisor"
+LOSS = "tests/unit/test_loss"
 SUSPECTS = "tests/sim/test_suspects"
 LIMITS_MEMORY = "tests/sim/test_limits_memory"
 LIMITS_USERS = "tests/sim/test_limits_users"
@@ -448,8 +449,8 @@ RULES = {
         ),
         "a Recover that is published twice sends again what is in flight": (
             lua("drive"),
-            "elseif rec.state == STEP.IN_FLIGHT and again == '1' then",
-            "elseif rec.state == STEP.IN_FLIGHT then",
+            "        elseif again == '1' then\n",
+            "        else\n",
             FUNCTIONS_TEST + "test_follow_ups_of_redelivered_messages",
         ),
         "a Receipt is sent before the job is recorded": (
@@ -1064,7 +1065,7 @@ RULES = {
         ),
         "a corrupt job raises no alert": (
             "supervisor/supervisor.c",
-            "        if (!s->config.dry_run)\n            notify_torn(s, job);\n",
+            "        if (!s->config.dry_run)\n            command_notify_torn(s, job);\n",
             "",
             "tests/integration/operation/test_supervisors.py Supervisors.test_corrupt_job",
         ),
@@ -1528,8 +1529,8 @@ RULES = {
     "A job that cannot be read stops no other, and can be killed": {
         "a corrupt job stops the expiry of others": (
             lua("expire"),
-            "try_job(expire_job, p, id, now, lease_factor, clock, jobs)\n",
-            "true, expire_job(p, id, now, lease_factor, clock, jobs)\n",
+            "try_job(expire_job, p, id, now, lease_factor, clock,\n",
+            "true, expire_job(p, id, now, lease_factor, clock,\n",
             "tests/integration/store/test_functions.py Functions.test_corrupt_jobs",
         ),
         "a corrupt job stops the sweep": (
@@ -3146,8 +3147,8 @@ RULES = {
     "--once --dry-run shows what a round would do, and does nothing": {
         "a dry run sends Recover": (
             "supervisor/supervisor.c",
-            "        if (!s->config.dry_run)\n            recover(",
-            "        if (true)\n            recover(",
+            "        if (!s->config.dry_run)\n            command_recover(",
+            "        if (true)\n            command_recover(",
             "tests/integration/operation/test_supervisors.py Supervisors.test_once",
         ),
         "a dry run changes the store": (
@@ -3834,12 +3835,12 @@ RULES = {
     "A supervisor scans when the next job is due, asks for notifications, and sweeps all jobs": {
         "a notification in the outbox is not asked for": (
             "supervisor/supervisor.c",
-            "            notify(s, &expired.notifications[i], expired.now);\n",
+            "            command_notify(s, &expired.notifications[i], expired.now);\n",
             "            ;\n",
         ),
         "a due job is not asked for": (
             "supervisor/supervisor.c",
-            "            recover(s, &expired.due[i], expired.now);\n",
+            "            command_recover(s, &expired.due[i], expired.now);\n",
             "            ;\n",
         ),
         "a supervisor scans only once in a period": (
@@ -3866,7 +3867,7 @@ RULES = {
             "                p->due[c] = INT64_MAX;\n",
         ),
         "a command that no queue takes is not returned": (
-            "supervisor/supervisor.c",
+            "supervisor/command.c",
             "    e->publish.mandatory = true;\n",
             "",
             f"{SUPERVISOR} test_commands_without_a_queue",
@@ -5697,13 +5698,130 @@ RULES = {
             "scheduler/dispatch.c",
             "    message->transient = s->dispatcher.transient;\n",
             "",
-            "tests/fault/test_transient.py Transient.test_requests_in_their_queue",
         ),
         "replies stay persistent": (
             "agent/replies.c",
             "    m->transient = a->config.transient;\n",
             "",
             "tests/fault/test_transient.py Transient.test_replies_in_their_queue",
+        ),
+    },
+    "What the broker has lost is sent again at once, and nothing is counted": {
+        "nothing is sent again": (
+            lua("drive"),
+            "          send_again(job, i, rec, at)\n",
+            "          break\n",
+            "tests/fault/test_transient.py Transient.test_requests_in_their_queue",
+        ),
+        "a loss is recorded in the first partition only": (
+            "supervisor/loss.c",
+            "    for (uint32_t i = 0; i < s->n; i++)\n"
+            "        if (!s->partitions[i].loss_recorded)\n",
+            "    for (uint32_t i = 0; i < 1; i++)\n"
+            "        if (!s->partitions[i].loss_recorded)\n",
+            f"{LOSS} test_marker",
+        ),
+        "the marker is there before the loss is recorded": (
+            "supervisor/loss.c",
+            "s->now < s->mark_due || !loss_recorded(s))",
+            "s->now < s->mark_due)",
+            f"{LOSS} test_marker",
+        ),
+        "a marker is sent over another connection": (
+            "supervisor/loss.c",
+            "    e->publish.bound = true;\n",
+            "",
+            f"{LOSS} test_marker",
+        ),
+        "the bus sends a marker over another connection": (
+            "common/io/bus/publisher.c",
+            "    drop_bound(p, &p->wire);\n",
+            "",
+            f"{PUBLISHER} test_bound",
+        ),
+        "a marker waits for the next connection": (
+            "common/io/bus/publisher.c",
+            "        drop_bound(p, &p->waiting);\n}",
+            "        (void)p;\n}",
+            f"{PUBLISHER} test_bound",
+        ),
+        "a lost connection does not make the marker doubtful": (
+            "supervisor/loss.c",
+            "    if (s->config.marker)\n        s->memory = MEMORY_UNKNOWN;\n",
+            "",
+            f"{LOSS} test_marker_of_another_connection",
+        ),
+        "dispatches expire before it is known what the broker has lost": (
+            "supervisor/supervisor.c",
+            "    return s->memory == MEMORY_KEPT ? s->lease_factor : FACTOR_UNREAD;\n",
+            "    return s->lease_factor;\n",
+            f"{LOSS} test_marker",
+        ),
+        "a store that restarts may forget what the broker has lost": (
+            "supervisor/loss.c",
+            "    bool recent = s->memory == MEMORY_KEPT &&",
+            "    bool recent = false && s->memory == MEMORY_KEPT &&",
+            f"{LOSS} test_loss_that_the_store_forgets",
+        ),
+        "a job that was submitted before is looked at only when it is due": (
+            lua("lost"),
+            "    call('ZADD', p .. 'due', int(now), id)\n",
+            "",
+            FUNCTIONS_TEST + "test_lost_dispatches",
+        ),
+        "a dispatch that was made since is sent again": (
+            lua("lost"),
+            "rec.till - t.lock > at + wait_of(t, rec) then",
+            "false then",
+            FUNCTIONS_TEST + "test_lost_dispatches",
+        ),
+        "a dispatch is sent again for ever": (
+            lua("lost"),
+            "    or again == rec.token .. ' ' .. int(at) then\n",
+            "    then\n",
+            FUNCTIONS_TEST + "test_lost_dispatches",
+        ),
+        "a dispatch whose agent sends heartbeats is sent again": (
+            lua("lost"),
+            "    or limit and t.heartbeat > 0 and rec.till > job.now\n",
+            "",
+            FUNCTIONS_TEST + "test_lost_dispatch_with_heartbeats",
+        ),
+        "a lost dispatch expires": (
+            lua("expire"),
+            "    if known_losses and is_lost(job, i, rec, known_losses) then\n",
+            "    if rec.till > job.now and known_losses\n"
+            "      and is_lost(job, i, rec, known_losses) then\n",
+            FUNCTIONS_TEST + "test_lost_dispatch_with_heartbeats",
+        ),
+        "evidence of before the loss counts": (
+            lua("lost"),
+            "    call('HDEL', data, 'p' .. name, 't' .. name)\n",
+            "",
+            FUNCTIONS_TEST + "test_lost_dispatch_with_heartbeats",
+        ),
+        "a dispatch that is sent again has no more time": (
+            lua("lost"),
+            "  set_state(job, i, rec, STEP.IN_FLIGHT, job.now + wait + lease)\n",
+            "",
+            FUNCTIONS_TEST + "test_lost_dispatches",
+        ),
+        "a loss of one actor has the requests of others sent again": (
+            lua("lost"),
+            "  local at = max(known[ALL] or 0, known[t.actor] or 0)\n",
+            "  local at = 0\n  for _, one in pairs(known) do\n    at = max(at, one)\n  end\n",
+            FUNCTIONS_TEST + "test_lost_dispatches",
+        ),
+        "a dispatch is sent again after its deadline": (
+            lua("lost"),
+            "  if at == 0 or cut_by_deadline(job, rec) or rec.till",
+            "  if at == 0 or rec.till",
+        ),
+        "jobs beyond the first call are not looked at": (
+            lua("lost"),
+            "  return {int(now), #list < 2 * JOBS and '' or",
+            "  return {int(now), true and '' or",
+            FUNCTIONS_TEST + "test_loss_of_many_jobs",
         ),
     },
     "--where: the command goes to those jobs only, at --rps, and to none with --dry-run": {

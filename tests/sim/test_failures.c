@@ -127,6 +127,7 @@ static const struct failure failures[] = {
     RATE("confirm_withheld", bus.withheld),
     RATE("broker_alarms", bus.alarm),
     RATE("broker_is_wiped", wipe),
+    RATE("broker_restarts", restart),
     RATE("queue_gone", queue_gone),
     {"call_lost", .rate = offsetof(struct plan_faults, store_lost), .ways = 3},
     RATE("call_refused", store_error),

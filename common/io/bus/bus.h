@@ -44,6 +44,10 @@
 
 struct bus;
 
+/* An exchange and its queue. One transient message is in the queue as long as the broker was not
+ * restarted: see supervisor/supervisor.h. Nobody reads it. */
+#define BUS_MARKER "drover.marker"
+
 /* Sources of deliveries; the role knows what a source means. */
 struct bus_queue {
     const char *name;  /* kept, not copied */
@@ -70,6 +74,7 @@ struct bus_config {
     uint16_t prefetch;      /* of the consumer */
     bool declare;           /* declare the topology, or only check exchanges and queues */
     bool quorum;            /* type of the queues that are declared */
+    bool marker;            /* declare BUS_MARKER as well: its queue is always classic */
     bool identify;       /* publishes say who has logged in (user_id), which the broker compares */
     int confirm_ms;      /* default 300000: before a publish counts as not confirmed; six
                             times that while others are */

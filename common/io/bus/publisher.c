@@ -78,6 +78,16 @@ static void settle(struct publisher *p, struct outgoing *m, enum bus_outcome out
     list_append(&p->link.settled, &m->node);
 }
 
+static void drop_bound(struct publisher *p, struct list *messages)
+{
+    list_foreach_safe(it, messages) {
+        struct outgoing *m = list_entry(it, struct outgoing, node);
+
+        if (m->message.bound)
+            settle(p, m, BUS_NACKED);
+    }
+}
+
 static bool is_pulse(const struct outgoing *m)
 {
     assert(m->message.exchange); /* set for each message */
@@ -105,8 +115,8 @@ static bool keep_refused(struct publisher *p, struct outgoing *m)
     bool may_be_lost = m->message.transient && m->id == 0; /* as a pulse */
     const int64_t now = clock_monotonic_ms();
 
-    if (p->link.closing || m->renewals == RENEWALS_MAX || may_be_lost || direct_is(m) ||
-        !renewal_refused(&p->renewal, m, now))
+    if (p->link.closing || m->renewals == RENEWALS_MAX || may_be_lost || m->message.bound ||
+        direct_is(m) || !renewal_refused(&p->renewal, m, now))
         return false;
     m->renewals++;
     p->n_wire--;
@@ -279,6 +289,8 @@ void publisher_take(struct publisher *p, struct list *messages)
 
         list_append(pulse ? p->waiting.next : &p->waiting, node);
     }
+    if (p->link.state != LINK_UP && p->link.state != LINK_CLOSING)
+        drop_bound(p, &p->waiting);
 }
 
 /* ---- inspections ---- */
@@ -493,8 +505,9 @@ static void blame(struct publisher *p)
     refuse(p, m);
 }
 
-/* Settles the messages that may be lost and must not arrive twice. One over which the broker may
- * have closed is sent again all the same: that shows whether it was this one. */
+/* Settles the messages that are bound to the connection, and those that may be lost and must not
+ * arrive twice. One of these over which the broker may have closed is sent again all the same: that
+ * shows whether it was this one. */
 static void drop_unwanted(struct publisher *p)
 {
     list_foreach_safe(it, &p->wire) {
@@ -503,6 +516,8 @@ static void drop_unwanted(struct publisher *p)
         if (m->message.transient && m->id == 0 && !m->in_doubt && !is_pulse(m))
             settle(p, m, BUS_NACKED);
     }
+    drop_bound(p, &p->wire);
+    drop_bound(p, &p->waiting);
 }
 
 /* Puts the refused messages back to where they were on the wire, by their tags. */

@@ -51,7 +51,8 @@ extern const struct link_role publisher_role;
 void publisher_init(struct publisher *p);
 void publisher_deinit(struct publisher *p);
 
-/* Takes messages over, to be sent after those that wait. A pulse is sent before them: it has to
+/* Takes messages over, to be sent after those that wait; without a connection it refuses those that
+ * are bound to it. A pulse is sent before them: it has to
  * come back also while a queue confirms nothing, and many wait for that. */
 void publisher_take(struct publisher *p, struct list *messages);
 

@@ -97,6 +97,26 @@ static int declare_reply(struct link *link, uint16_t channel, const char *actor,
     return r || passive ? r : bind_exchange(link, channel, WIRE_REPLY_QUEUE, name);
 }
 
+static int declare_marker(struct link *link, bool passive)
+{
+    amqp_table_entry_t entries[] = {
+        table_text("x-queue-type", "classic"),
+        table_number("x-max-length", 1),
+    };
+    amqp_queue_declare_t declare = {
+        .queue = text(BUS_MARKER),
+        .passive = passive,
+        .durable = 1,
+        .arguments = {array_size(entries), entries},
+    };
+    int r = declare_exchange(link, LINK_CHANNEL, BUS_MARKER, "fanout", passive);
+
+    if (!r)
+        r = link_call(link, LINK_CHANNEL, AMQP_QUEUE_DECLARE_METHOD, &declare,
+                      AMQP_QUEUE_DECLARE_OK_METHOD, NULL, "queue %s", BUS_MARKER);
+    return r || passive ? r : bind_queue(link, LINK_CHANNEL, BUS_MARKER, BUS_MARKER, "");
+}
+
 int topology_declare_task(struct link *link, uint16_t channel, const char *actor)
 {
     char name[sizeof(TASK_PREFIX) + ID_NAME_MAX];
@@ -188,5 +208,7 @@ int topology_ensure(struct link *link)
     bool passive = !link->config->declare;
     int r = ensure_fixed(link, passive);
 
+    if (!r && link->config->marker)
+        r = declare_marker(link, passive);
     return r ? r : ensure_tasks(link, passive);
 }

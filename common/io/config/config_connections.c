@@ -116,6 +116,7 @@ struct bus_config config_bus(const struct config *config, const char *service)
         .heartbeat_s = (int)(config->rabbitmq.heartbeat_ms / 1000),
         .declare = config->rabbitmq.declare,
         .quorum = config->rabbitmq.queue_type == CONFIG_QUORUM,
+        .marker = config->rabbitmq.step_messages == CONFIG_TRANSIENT,
         .max_message_bytes = WIRE_MESSAGE_MAX,
         .prefetch = (uint16_t)config->rabbitmq.prefetch,
     };

@@ -95,7 +95,6 @@ static const char *listen_fault(const char *text)
 #define AT(member) offsetof(struct config, member)
 #define DAEMONS (CONFIG_SCHEDULER | CONFIG_AGENT | CONFIG_SUPERVISOR)
 #define ALL (DAEMONS | CONFIG_CLI)
-#define STEP_WORKERS (CONFIG_SCHEDULER | CONFIG_AGENT)
 #define STORE_USERS (CONFIG_SCHEDULER | CONFIG_SUPERVISOR)
 #define STORE_READERS (STORE_USERS | CONFIG_CLI) /* --from-store */
 
@@ -154,7 +153,7 @@ const struct setting config_settings[] = {
     {"rabbitmq.queue_type", SETTING_WORD, ALL, AT(rabbitmq.queue_type), "quorum",
      .words = queue_types,
      .text = "of the queues that are declared"},
-    {"rabbitmq.step_messages", SETTING_WORD, STEP_WORKERS, AT(rabbitmq.step_messages), "persistent",
+    {"rabbitmq.step_messages", SETTING_WORD, ALL, AT(rabbitmq.step_messages), "persistent",
      .words = step_messages,
      .text = "transient: classic queues need not write requests and replies to disk"},
     {"rabbitmq.declare", SETTING_BOOLEAN, ALL, AT(rabbitmq.declare), "true",

@@ -25,6 +25,7 @@ POINTS = {
     "store.inspect": "scheduler",
     "store.lead": "supervisor",
     "store.look": None,  # test_dry_run
+    "store.lost": None,  # tests/fault/test_transient.py
     "store.mark": "scheduler",
     "store.record": "scheduler",
     "store.renew": "scheduler",

@@ -173,7 +173,7 @@ FUNCTIONS = {
         "version", "define", "submit", "record", "renew", "taken", "unsent", "drive", "steer",
         "settle_owed", "step_events", "inspect", "told", "suspect", "mark",
     },
-    SUPERVISOR: {"version", "lead", "expire", "forget", "sweep", "look"},
+    SUPERVISOR: {"version", "lead", "lost", "expire", "forget", "sweep", "look"},
     READER: {"version", "inspect"},
 }
 # The commands before the first call of a function; those of a reader change nothing.
@@ -352,6 +352,10 @@ STORE_OPERATIONS = {
             function("lead", supervisor="me", lease=0), ("SET", f"{KEYS}leader", "me"),
             ("GET", f"{KEYS}leader"), ("HSET", f"{KEYS}supervisors", "me", "1"),
         ],
+        {SUPERVISOR},
+    ),
+    "record that the broker has lost messages: `lost`": (
+        [function("lost", actor="*", cursor=""), ("HSET", f"{KEYS}lost", "*", 1)],
         {SUPERVISOR},
     ),
     "find steps that are due: `expire`": (

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
@@ -1533,6 +1534,123 @@ class Functions(unittest.TestCase):
             [forgotten_at(hour + 20 * minute), forgotten_at(hour + 22 * minute)],
         )
 
+    # ---- what the broker has lost ----
+
+    def lose(self, actor="*"):
+        """Records that the broker has lost messages, to the end."""
+        answer = self.call("lost", actor=actor, cursor="")
+        while answer.cursor:
+            answer = self.call("lost", actor=actor, cursor=answer.cursor)
+        time.sleep(0.002)  # what is dispatched from now on was not lost
+
+    def steps_named(self):
+        """Returns the steps of the job that expire names, and how many of them have expired."""
+        dues, _ = self.named(self.expire())
+        return [(list(map(int, steps)), int(expired)) for _, expired, steps in dues]
+
+    def test_lost_dispatches(self):
+        """They are named at once, and each is sent once more, with its token and all its time
+        again; dispatches made since are not."""
+        self.submit(LONG, LONG, LONG, after={2: 1}, actors="aba", names="xyz")
+        self.assertEqual([], self.steps_named())
+        token = self.step(0).token
+        self.redis.set("skew", 30000)
+        self.lose("a")
+        self.record("A", 1)
+        self.assertEqual([([0], 0)], self.steps_named())
+        self.redis.set("skew", 40000)
+        for expected in ([("0", token)], []):
+            answer = self.drive(0, 2)
+            self.assertEqual(expected, [(r.step, r.token) for r in answer.requests])
+        self.assertEqual([0], [int(r.attempt) - 1 for r in self.drive(0, again=1).requests])
+        self.assertAlmostEqual(self.now() + 120000, int(self.step(0).until), delta=5000)
+        self.assertEqual([["0", "1"]], [about[:2] for about in self.entries_after("resent")])
+        self.redis.set("skew", 100000)
+        self.assertEqual([], self.steps_named())
+        self.lose()
+        self.assertEqual([([0, 2], 0)], self.steps_named())
+        self.assertEqual(["0", "2"], [r.step for r in self.drive(0, 2).requests])
+        self.assertEqual(["0", "0"], [self.step(0).expiries, self.step(0).unstarted])
+        self.record("A", 0)
+        self.record("A", 2)
+        self.assertEqual("SUCCEEDED", self.field("outcome"))
+
+    def test_lost_dispatch_that_is_not_driven(self):
+        """It does not expire, however late it is: it is named again, until a scheduler sends it."""
+        self.submit(ONE_EXPIRY)
+        self.taken(0)
+        self.lose()
+        for skew in (0, 50000, 100000):
+            self.redis.set("skew", skew)
+            self.assertEqual([([0], 0)], self.steps_named())
+            self.assertEqual("R", self.step(0).state)
+        self.assertEqual(1, len(self.drive(0).requests))
+        self.redis.set("skew", 200000)
+        self.assertEqual([([0], 1)], self.steps_named())
+        self.assertEqual("0", self.step(0).expiries)  # nothing is known of the copy
+
+    def test_lost_dispatch_with_heartbeats(self):
+        """As long as the agent sends Progress it has the request. When three heartbeats have
+        passed, the request is sent once more, and no expiry counts: not of the first copy, and not
+        of the other, of which nothing is known."""
+        self.submit(HEARTBEATS)
+        self.assertEqual("RENEWED", self.renew(self.step(0).token).code)
+        self.lose()
+        self.assertEqual([], self.steps_named())
+        self.assertEqual([], self.drive(0).requests)
+        servers.wait_for(lambda: self.steps_named() == [([0], 0)], "the step to be named")
+        self.assertEqual(1, len(self.drive(0).requests))
+        self.redis.set("skew", 4000000)
+        self.assertEqual([([0], 1)], self.steps_named())
+        self.assertEqual(["0", "1"], [self.step(0).expiries, self.step(0).unstarted])
+
+    def test_lost_dispatch_past_its_deadline(self):
+        """It is not sent again, and its end counts nothing."""
+        self.submit(LONG, complete_by=self.now() + 10000, on_deadline="C", revert=LONG)
+        self.lose()
+        self.redis.set("skew", 20000)
+        self.assertEqual([], self.drive(0).requests)
+        self.assertNotIn("resent", self.events())
+
+    def test_lost_dispatch_of_a_held_job(self):
+        """The pause stops new dispatches, not those that were made before."""
+        self.submit(LONG)
+        self.steer("pause")
+        self.lose()
+        self.assertEqual([([0], 0)], self.steps_named())
+        self.assertEqual(1, len(self.drive(0).requests))
+
+    def test_loss_after_the_clock_was_set_back(self):
+        """A loss that seems to lie in the future is taken for one of now: what is in flight is
+        sent once more, and later dispatches are not."""
+        self.submit(LONG, LONG, after={1: 0})
+        self.redis.set("skew", 700000)
+        self.lose()
+        self.redis.set("skew", 0)
+        self.expire()
+        self.assertEqual(1, len(self.drive(0).requests))
+        time.sleep(0.002)
+        self.record("A")
+        self.assertEqual([], self.drive(1).requests)
+
+    def test_loss_of_many_jobs(self):
+        """Each call visits five hundred jobs, whichever end meanwhile."""
+        self.define("d", LONG)
+        for i in range(1100):
+            self.submit_call(job=f"job{i:04}")
+        answer, calls = self.call("lost", actor="*", cursor=""), 1
+        while answer.cursor:
+            self.assertEqual("DONE", self.command("kill", job=answer.cursor.split()[1]).code)
+            answer, calls = self.call("lost", actor="*", cursor=answer.cursor), calls + 1
+        self.assertEqual(3, calls)
+        self.assertEqual(1098, self.redis.zcount(f"{KEYS}due", "-inf", self.now()))
+
+    def test_losses_of_many_actors(self):
+        """The record of losses is bounded: from then on it says that all was lost."""
+        for i in range(1002):
+            self.call("lost", actor=f"actor{i}", cursor="")
+        self.assertEqual(["*", "actor1001"], sorted(self.redis.hgetall(f"{KEYS}lost")))
+
     def test_follow_ups_of_redelivered_messages(self):
         """They are asked for again if the message is delivered again, because the first scheduler
         may have ended before it sent them. A message that is only repeated has nothing sent
@@ -1735,6 +1853,7 @@ class Functions(unittest.TestCase):
             "drive": lambda: self.drive().code == unknown,
             "steer": lambda: self.command("cancel").code == unknown,
             "settle_owed": lambda: self.call("settle_owed", notifications=[]).code == "SETTLED",
+            "lost": lambda: self.call("lost", actor="*", cursor="").cursor == "",
             "lead": lambda: self.call("lead", supervisor="s", lease=1000).code == "LEADS",
             "inspect": lambda: self.inspect_job().code == "UNKNOWN",
             "told": lambda: self.call("told", cause="x", what="over", nonce="n").code == "OVER",

@@ -25,6 +25,7 @@ struct wire *simbus_wire(struct simbus *bus, struct simlink *link, void (*fire)(
     w->link = link;
     w->epoch = link ? link->epoch : 0;
     w->wipes = bus->wipes;
+    w->restarts = bus->restarts;
     return w;
 }
 
@@ -487,7 +488,7 @@ static void on_back(struct event *e)
     link->up = true;
     simlink_declare(link);
     list_foreach_safe(l, &link->publishes)
-        simlink_send(list_entry(l, struct publish, link));
+        simlink_send_again(list_entry(l, struct publish, link));
     for (uint32_t i = 0; i < link->n_consumers; i++)
         dispatch(link->consumers[i].queue);
 }

@@ -95,6 +95,9 @@ void simbus_alarm(struct simbus *bus, int64_t lasts);
 /* The broker restarts without any data; the caller then loses all links. */
 void simbus_wipe(struct simbus *bus);
 
+/* The broker restarts without its transient messages; the caller has lost all links. */
+void simbus_restart(struct simbus *bus);
+
 /* Callbacks about messages. */
 struct simbus_watch {
     /* The broker has taken or refused it; its sender does not know yet. @lost: the message was

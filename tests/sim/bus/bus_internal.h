@@ -5,7 +5,7 @@
  *     bus.c          queues, deliveries, links
  *     bus_publish.c  routing of publishes, and their outcomes
  *     bus_alarm.c    a broker that is out of memory or disk
- *     bus_wipe.c     a broker that loses all data
+ *     bus_wipe.c     a broker that loses all data, or all transient messages
  */
 #pragma once
 
@@ -51,6 +51,7 @@ struct simbus {
     struct simlink *links[64];
     uint32_t n_links;
     uint32_t wipes;
+    uint32_t restarts;
     struct list held; /* publishes that wait for the end of the alarm */
     struct event alarm_end;
     const struct simbus_watch *watch; /* NULL: none */
@@ -77,8 +78,9 @@ struct wire {
     struct event event;
     struct simlink *link;
     uint64_t epoch;
-    uint32_t wipes; /* of the broker, when it was sent */
-    uint64_t taken; /* of the queue, when it was sent */
+    uint32_t wipes;    /* of the broker, when it was sent */
+    uint32_t restarts; /* likewise */
+    uint64_t taken;    /* of the queue, when it was sent */
     struct publish *publish;
     enum bus_outcome outcome;
     struct message *message;
@@ -121,6 +123,9 @@ uint64_t simbus_message_digest(const struct message *m);
 
 /* Sends it to the broker, or sends it again. */
 void simlink_send(struct publish *p);
+
+/* The same on another connection; refuses a message that is bound to the one before. */
+void simlink_send_again(struct publish *p);
 
 /* The broker has read the message. */
 void simbus_arrive(const struct wire *w, const struct bus_message *m);

@@ -84,7 +84,8 @@ static void on_kept(struct event *e)
     q->kept--;
     if (w->taken != q->taken && w->wipes == q->bus->wipes)
         grid_met(q->bus->t, FAULT_OVERTAKEN, grid_of_message(&w->message->content));
-    if (w->wipes == q->bus->wipes)
+    if (w->wipes == q->bus->wipes &&
+        (w->restarts == q->bus->restarts || !w->message->content.transient))
         simqueue_add(q, w->message, false);
     else
         simbus_drop(q->bus, w->message);
@@ -336,7 +337,7 @@ static void on_sent(struct event *e)
     struct wire *w = container_of(e, struct wire, event);
     struct simbus *bus = w->link->bus;
 
-    if (w->wipes != bus->wipes)
+    if (w->wipes != bus->wipes || w->restarts != bus->restarts)
         return;
     name_draws(w, &w->publish->content);
     if (!simbus_alarmed(bus) && timeline_chance(bus->t, bus->faults->alarm))
@@ -379,6 +380,14 @@ void simlink_send(struct publish *p)
     timeline_add(link->bus->t, &w->event, simbus_delay(link->bus));
 }
 
+void simlink_send_again(struct publish *p)
+{
+    if (p->content.bound)
+        confirm(p->sender, p, BUS_NACKED, 0);
+    else
+        simlink_send(p);
+}
+
 static struct bus_message message_copy(struct simlink *link, const struct bus_message *m)
 {
     struct timeline *t = link->bus->t;
@@ -413,5 +422,5 @@ void simlink_publish(struct simlink *link, const struct bus_message *m, uint64_t
     p->id = id;
     list_append(&link->publishes, &p->link);
     if (link->up)
-        simlink_send(p);
+        simlink_send(p); /* else once it is */
 }

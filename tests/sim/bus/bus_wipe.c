@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Wiped: the broker has lost its data directory and restarts
+ * Wiped: the broker restarts, and has lost its data directory, or only what is transient
  *
- * All queues are lost with their messages, and so are messages that were sent and not read. A queue
- * exists again once a process that declares it connects.
+ * If it has lost its data directory all queues are lost with their messages. A queue exists again
+ * once a process that declares it connects. In either case messages that were sent and not read are
+ * lost.
  */
 #include <string.h>
 
@@ -20,6 +21,26 @@ void simbus_wipe(struct simbus *bus)
         simqueue_delete(q);
         q->wiped = true;
     }
+}
+
+/* The links were cut before, so that no message is unacknowledged. */
+void simbus_restart(struct simbus *bus)
+{
+    timeline_note(bus->t, FEATURE_BROKER_RESTARTED);
+    tell(bus->t, "broker", "restarts without its transient messages");
+    bus->restarts++;
+    timeline_cancel(bus->t, &bus->alarm_end);
+    list_init(&bus->held);
+    for (struct simqueue *q = bus->queues; q; q = q->next)
+        list_foreach_safe(l, &q->messages) {
+            const struct message *m = list_entry(l, struct message, link);
+
+            if (!m->content.transient)
+                continue;
+            list_remove(l);
+            q->n--;
+            simbus_drop(bus, m);
+        }
 }
 
 void simqueue_declare(struct simqueue *q)

@@ -35,6 +35,7 @@ struct checker *checker_new(struct timeline *t, struct simstore *store, const st
     c->retention = plan->retention_ms;
     c->budget = simstore_budgets[plan->budget];
     c->liars = plan->faults.lie > 0;
+    c->forgets = plan->forgets;
     c->backs = timeline_alloc(t, plan->partitions * sizeof(*c->backs));
     return c;
 }
@@ -776,8 +777,8 @@ uint32_t checker_kept(const struct checker *c)
 /* Keys that belong to no job. */
 static bool is_lasting(struct bytes key)
 {
-    static const char *const lasting[] = {"workflows", "defs",  "told",        "suspects",
-                                          "leader",    "clock", "supervisors", "mark"};
+    static const char *const lasting[] = {"workflows", "defs",        "told", "suspects", "leader",
+                                          "clock",     "supervisors", "mark", "lost"};
 
     for (size_t k = 0; k < array_size(lasting); k++)
         if (bytes_is(key, lasting[k]))

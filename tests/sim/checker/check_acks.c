@@ -159,6 +159,8 @@ static bool must_be_sent(const struct checker *c, const struct acked *a, const s
         return false;
     if (job->ending || *job->hold) /* the job sends nothing */
         return false;
+    if (token->resent_by) /* see must_be_resent() */
+        return false;
     if (token->published || is_too_late(c, token) || is_left_to_its_lease(c, job, token))
         return false;
     return is_known_to_holder(c, a, token) || is_answered_again(c, a, token);
@@ -283,16 +285,36 @@ static const struct drive *drive_of(const struct checker *c, const struct acked 
     return drive && drive->at >= since ? drive : NULL;
 }
 
+/* Whether this call has the request of a step sent again, and that has not happened. */
+static bool must_be_resent(const struct checker *c, const struct job *job,
+                           const struct drive *drive, uint32_t step)
+{
+    const struct token *token = step < job->w->n_steps ? job->steps[step].flying : NULL;
+
+    return token && token->resent_by == &drive->led_to && !token->resent && !job->ending &&
+           !*job->hold && !is_too_late(c, token) && !is_left_to_its_lease(c, job, token);
+}
+
+/* A token whose request this call has had to send, and that was not sent; NULL: none. */
+static const struct token *unsent(const struct checker *c, const struct acked *a,
+                                  const struct drive *drive)
+{
+    for (uint32_t k = 0; k < drive->n_steps; k++)
+        if (must_be_resent(c, a->job, drive, drive->steps[k]))
+            return a->job->steps[drive->steps[k]].flying;
+    return missing(c, a, &drive->led_to);
+}
+
 /* Of several calls one was for this delivery; the others were for work left over, or for another
  * Recover of the same steps. */
 static void acked_recover(struct checker *c, const struct acked *a, const Drover__V1__Recover *m)
 {
     const struct drive *drive = drive_of(c, a, m, a->job->drives);
-    const struct token *first = drive ? missing(c, a, &drive->led_to) : NULL, *found = first;
+    const struct token *first = drive ? unsent(c, a, drive) : NULL, *found = first;
 
     require(c, drive, "I1 %s: a Recover was acknowledged before the job was driven", a->job->id);
     while (found && (drive = drive_of(c, a, m, drive->older)))
-        found = missing(c, a, &drive->led_to);
+        found = unsent(c, a, drive);
     if (found)
         require_nothing(c, a, first);
 }

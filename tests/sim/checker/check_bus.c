@@ -97,8 +97,8 @@ static void check_properties(struct checker *c, const struct bus_message *m,
     const struct workflow_step *step = &token->w->steps[token->step];
     const char *actor = token->back ? step->revert.actor : step->forward.actor;
 
-    require(c, m->mandatory && m->expires && !m->transient, "I1 %s: a request that may be lost",
-            token->job->id);
+    require(c, m->mandatory && m->expires && m->transient == c->forgets,
+            "I1 %s: a request that may be lost", token->job->id);
     require(c, strcmp(m->key, actor) == 0, "I10 %s: a request for step %u goes out to %s",
             token->job->id, token->step, m->key);
     require(c, alone || token->attempt == 1, "M2 %s: another try of step %u is in a batch",
@@ -128,7 +128,7 @@ static void published_requests(struct checker *c, const struct bus_message *m,
             return;
         }
         check_properties(c, m, token, body.requests->n_requests == 1);
-        token->published = true;
+        token->published = token->resent = true;
         token->copied |= m->resent;
         token->routed |= outcome == BUS_CONFIRMED;
         token->delivered |= lost;

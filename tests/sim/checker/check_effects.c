@@ -135,7 +135,7 @@ static bool lease_fits(const struct token *token, const struct workflow_dispatch
 {
     if (token->left == 0)
         return request->lock_ms == d->lock_ms;
-    return request->lock_ms <= d->lock_ms && request->lock_ms <= token->left &&
+    return request->lock_ms <= d->lock_ms && request->lock_ms <= token->most_left &&
            request->sent_at + request->lock_ms <= request->complete_by;
 }
 

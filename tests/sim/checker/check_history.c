@@ -171,8 +171,8 @@ static void depart(struct checker *c, struct job *job, uint32_t i, struct bytes 
     token->turn = step->turn;
     token->forward = step->forward;
     token->attempt = step->attempt;
-    token->minted = c->store_now;
-    token->left = time_left(c, job, step->back);
+    token->minted = token->granted = c->store_now;
+    token->left = token->most_left = time_left(c, job, step->back);
     token->set_back |= check_stepped_back(c, job->partition);
     if (!c->again) {
         token->heard = c->heard;
@@ -315,7 +315,7 @@ static bool is_known_to_jump(struct checker *c, const struct token *token)
 {
     struct store_clock clock = check_clock(c, token->job->partition);
 
-    return token->jumps == 1 && !token->set_back && clock.by > 0 && token->minted < clock.jumped;
+    return token->jumps == 1 && !token->set_back && clock.by > 0 && token->granted < clock.jumped;
 }
 
 /* The deadline has ended the lease: that is no expiry, whatever its agent does. */
@@ -327,7 +327,7 @@ static bool is_cut_short(struct checker *c, const struct job *job, const struct 
         return false;
     late = simstore_field(c->store, "late").len > 0;         /* also if the clock steps back */
     simstore_list(c->store, job->partition, job->keys.hist); /* the list that is being read */
-    return late || c->store_now >= token->minted + token->left;
+    return late || c->store_now >= token->granted + token->left;
 }
 
 /* A lease has ended. @silent: there is no evidence that an agent has begun it, and no expiry
@@ -362,6 +362,28 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
     step->current = STATE_UNKNOWN;
     land(job, step);
     step->anew |= job->retrying;
+}
+
+/* The request is sent once more, under its token, because the broker may have lost it. Its times
+ * begin anew, and what an agent has said of it is no evidence any more. */
+static void on_resent(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
+{
+    struct token *token = job->steps[i].flying;
+
+    require(c, c->forgets && token && token == check_token_named(c, word(e, 5)),
+            "I7 %s: step %u is sent again, not in flight", job->id, i);
+    if (c->violated)
+        return;
+    token->copied = true;
+    token->resent_by = c->cause;
+    token->resent = false;
+    token->reported = token->taken = false;
+    token->granted = c->store_now;
+    token->left = time_left(c, job, token->back);
+    token->wait_ends = token->ends = token->given_ends = token->until = 0;
+    token->unseen = token->longer = token->back_at = 0;
+    token->jumps = 0;
+    token->too_late = false;
 }
 
 static void ending_new(struct checker *c, struct job *job, struct ending **list,
@@ -1133,6 +1155,7 @@ static void note_event(struct checker *c, struct bytes event, const struct entry
         {"deferred", NULL, 0, FEATURE_STEP_DEFERRED},
         {"expired", NULL, 0, FEATURE_STEP_EXPIRED},
         {"silent", NULL, 0, FEATURE_STEP_SILENT},
+        {"resent", NULL, 0, FEATURE_RESENT},
         {"unsent", NULL, 0, FEATURE_STEP_UNSENT},
         {"unstarted", NULL, 0, FEATURE_STEP_UNSTARTED},
         {"unroutable", NULL, 0, FEATURE_STEP_UNROUTABLE},
@@ -1189,6 +1212,8 @@ static void on_step_event(struct checker *c, struct job *job, struct bytes event
         on_expired(c, job, i, e, false);
     } else if (bytes_is(event, "silent")) {
         on_expired(c, job, i, e, true);
+    } else if (bytes_is(event, "resent")) {
+        on_resent(c, job, i, e);
     } else if (bytes_is(event, "parked")) {
         on_parked(c, job, i, e);
     } else if (bytes_is(event, "began")) {

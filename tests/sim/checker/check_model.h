@@ -41,6 +41,7 @@ struct token {
     uint32_t forward; /* in the key of the work that it takes back */
     uint32_t attempt;
     int64_t minted;      /* store time */
+    int64_t granted;     /* likewise: when its time began, minted or sent again */
     int64_t wait_until;  /* store time: no agent may take the request later */
     int64_t wait_ends;   /* the same in the world's time; 0: unknown */
     bool too_late;       /* wait_until was past when the store's clock stepped back */
@@ -61,13 +62,17 @@ struct token {
     bool published; /* the broker has confirmed, returned or refused the request */
     bool routed;    /* the broker has a copy of it */
     bool copied;    /* it was sent once more */
-    bool begun;     /* an agent has begun it, or has said so */
+    /* the call that has it sent again because the broker may have lost it; NULL: none */
+    const struct cause *resent_by;
+    bool resent;          /* the broker has confirmed, returned or refused that copy */
+    bool begun;           /* an agent has begun it, or has said so */
     uint64_t reported_by; /* the agent's connection of its last Progress; 0: none */
     bool delivered;       /* it was delivered, or lost by the broker, */
     bool taken;           /* and the store knows from a scheduler that it left its queue */
     bool reported;        /* the store has Progress of it */
     int64_t given_ends;   /* `ends` as the dispatch has set it */
     int64_t left;         /* until the deadline if that limits it; else 0 */
+    int64_t most_left;    /* the same when it was minted */
     int64_t run_ends;     /* the world's time of the end of the first run's lease */
     bool effect;          /* a handler has succeeded */
     bool recorded;        /* a reply with it was recorded */
@@ -255,6 +260,7 @@ struct checker {
     int64_t retention;
     uint32_t budget; /* steps that one call touches */
     bool liars;
+    bool forgets; /* the broker may lose requests and replies when it restarts */
     struct job *jobs;
     struct token *tokens;
     struct token *undone; /* those that the store has forgotten, or not yet minted again */

@@ -108,7 +108,7 @@ static void compare_lease(struct checker *c, const struct job *job, uint32_t i,
                           const struct ops_step_record *r)
 {
     const struct token *token = job->steps[i].flying;
-    int64_t lasts = given(job, i, r), until = token->minted + lasts;
+    int64_t lasts = given(job, i, r), until = token->granted + lasts;
     bool again = token->back_at > 0 && r->until >= token->back_at + lasts;
 
     require(c, r->until == until || (r->until < until && (token->reported || again)),

@@ -429,6 +429,15 @@ static void do_hexists(struct simredis *r, lua_State *lua, const struct bytes *a
     lua_pushinteger(lua, field_find(lookup(r, lua, a[0], KIND_HASH), a[1]) != NULL);
 }
 
+static void do_hlen(struct simredis *r, lua_State *lua, const struct bytes *a, int n)
+{
+    const struct simredis_value *hash;
+
+    arity(lua, n == 1);
+    hash = lookup(r, lua, a[0], KIND_HASH);
+    lua_pushinteger(lua, hash ? (lua_Integer)HASH_COUNT(hash->fields) : 0);
+}
+
 static void do_hstrlen(struct simredis *r, lua_State *lua, const struct bytes *a, int n)
 {
     const struct field *field;
@@ -887,6 +896,7 @@ static const struct command {
     {"HEXISTS", do_hexists, false},
     {"HSTRLEN", do_hstrlen, false},
     {"HGETALL", do_hgetall, false},
+    {"HLEN", do_hlen, false},
     {"HRANDFIELD", do_hrandfield, false},
     {"RPUSH", do_rpush, true},
     {"LRANGE", do_lrange, false},

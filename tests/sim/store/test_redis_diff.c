@@ -151,6 +151,7 @@ static void random_command(struct both *b)
         "HINCRBY k n i",
         "HEXISTS k n",
         "HSTRLEN k n",
+        "HLEN k",
         "HGETALL k",
         "HDEL k n n",
         "RPUSH k n",

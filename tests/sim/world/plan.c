@@ -424,6 +424,17 @@ static uint32_t closings(uint64_t seed)
     return (seed * UINT64_C(0x9e3779b97f4a7c15)) >> 61 == 0 ? PERCENT / 2 : 0;
 }
 
+/* Likewise. */
+static void draw_restarts(struct plan *plan)
+{
+    uint64_t drawn = plan->seed * UINT64_C(0xd1342543de82ef95);
+
+    if (drawn >> 61 != 0)
+        return;
+    plan->forgets = true;
+    plan->faults.restart = (uint32_t)(drawn >> 32 & 0xff) * PERCENT / 100;
+}
+
 void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed)
 {
     *plan = (struct plan){.seed = seed, .pace = 1};
@@ -451,6 +462,7 @@ void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed)
     draw_more_faults(t, plan, &plan->faults);
     draw_wrongs(t, plan);
     plan->faults.bus.closed = closings(seed);
+    draw_restarts(plan);
     if (!plan->big && timeline_chance(t, PERCENT / 2))
         draw_crowd(t, plan);
     /* a Submit whose confirm is missing is sent again when that counts as missed, perhaps several

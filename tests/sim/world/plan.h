@@ -37,6 +37,7 @@ struct plan_faults {
     uint32_t poison;       /* of messages: they kill the process that reads them */
     uint32_t lie;          /* of requests at an agent: it sends false replies */
     uint32_t wipe;         /* of effects: the broker loses all its data */
+    uint32_t restart;      /* of effects: the broker loses its transient messages */
     int64_t restart_ms;    /* at most */
     int64_t stall_ms;
     int64_t outage_ms;
@@ -103,6 +104,7 @@ struct plan {
     uint32_t lease_retries;
     int64_t early_ack_ms;
     bool election;
+    bool forgets; /* step messages are transient, and the broker has a marker */
     int64_t supervisor_period_ms;
     int64_t sweep_ms;
     uint32_t steers;                     /* in millionths: one more command about a job */

@@ -48,8 +48,8 @@ static struct poison *poison_find(struct world *w, struct bytes what)
  * record of what was begun is lost. */
 static bool is_bounded(const struct plan_faults *f)
 {
-    return f->cut == 0 && f->bus.closed == 0 && f->wipe == 0 && f->rollback == 0 &&
-           f->clock_jump == 0;
+    return f->cut == 0 && f->bus.closed == 0 && f->wipe == 0 && f->restart == 0 &&
+           f->rollback == 0 && f->clock_jump == 0;
 }
 
 static void kill(struct process *p, struct bytes what, uint32_t most)

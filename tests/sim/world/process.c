@@ -186,6 +186,14 @@ static void wipe_broker(struct world *w)
             lose_link(&w->processes[i]);
 }
 
+static void restart_broker(struct world *w)
+{
+    for (uint32_t i = 0; i < w->n_processes; i++)
+        if (w->processes[i].alive)
+            lose_link(&w->processes[i]);
+    simbus_restart(w->bus);
+}
+
 /* Whether it may die or lose its connection by chance. */
 static bool is_struck(const struct process *p)
 {
@@ -211,6 +219,8 @@ enum world_verdict process_verdict(struct process *p, const char *what)
         simbus_alarm(w->bus, w->faults.bus.alarm_ms);
     else if (verdict == WORLD_WIPES)
         wipe_broker(w);
+    else if (verdict == WORLD_RESTARTS)
+        restart_broker(w);
     return verdict;
 }
 
@@ -222,6 +232,8 @@ static void strike_link(struct process *p)
         cut_link(p);
     if (timeline_chance(w->t, w->faults.wipe))
         wipe_broker(w);
+    if (timeline_chance(w->t, w->faults.restart))
+        restart_broker(w);
     if (timeline_chance(w->t, w->faults.queue_gone))
         strike_queue(w);
 }

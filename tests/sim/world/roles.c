@@ -117,6 +117,7 @@ static void scheduler_start(struct process *p)
                      &(struct scheduler_config){.name = p->name,
                                                 .most_unconfirmed = w->plan->most_unconfirmed,
                                                 .few = w->plan->few,
+                                                .transient = w->plan->forgets,
                                                 .nonces = &nonces,
                                                 .declared_actors = UINT_MAX},
                      &rng));
@@ -142,6 +143,14 @@ static void supervisor_event(struct process *p, struct supervisor_event e)
     process_perform(p, supervisor_step(p->supervisor, &e, &p->out));
 }
 
+static void inspect_marker(struct process *p)
+{
+    uint32_t n = simqueue_messages(simbus_queue(p->world->bus, SUPERVISOR_MARKER_NAME, false));
+
+    process_hears(p, n);
+    supervisor_event(p, (struct supervisor_event){.type = SUPERVISOR_MARKER, .marker = n > 0});
+}
+
 static void on_inspect_replies(struct event *e)
 {
     struct process *p = container_of(e, struct process, inspection);
@@ -149,6 +158,8 @@ static void on_inspect_replies(struct event *e)
 
     timeline_add(p->world->t, &p->inspection, INSPECT_MS);
     process_hears(p, digest_number(simqueue_messages(q), simqueue_consumers(q)));
+    if (p->world->plan->forgets && p->alive && p->link.up)
+        inspect_marker(p);
     if (p->alive)
         supervisor_event(
             p, (struct supervisor_event){.type = SUPERVISOR_QUEUE,
@@ -165,6 +176,7 @@ static void supervisor_start(struct process *p)
         .election = plan->election,
         .retention_ms = plan->retention_ms,
         .sweep_ms = plan->sweep_ms,
+        .marker = plan->forgets,
     };
     struct rng rng = rng_of(p);
 
@@ -239,6 +251,7 @@ static void agent_start(struct process *p)
         .name = p->name,
         .concurrency = w->plan->concurrency,
         .few = w->plan->few,
+        .transient = w->plan->forgets,
         .actors = actors,
         .n_actors = w->plan->actors,
     };
@@ -677,6 +690,8 @@ void role_bus_down(struct process *p)
     process_hears(p, digest_str(DIGEST_INIT, "down"));
     if (p->role == ROLE_SCHEDULER)
         scheduler_event(p, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN});
+    else if (p->role == ROLE_SUPERVISOR)
+        supervisor_event(p, (struct supervisor_event){.type = SUPERVISOR_BUS_DOWN});
 }
 
 void role_tick(struct process *p)

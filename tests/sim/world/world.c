@@ -94,6 +94,9 @@ static void queues_new(struct world *w)
     static const char *const queues[] = {"drover.submit", "drover.control", "drover.expired",
                                          "drover.dead"};
 
+    if (w->plan->forgets)
+        simbus_queue(w->bus, SUPERVISOR_MARKER_NAME, false);
+
     for (size_t i = 0; i < array_size(queues); i++)
         simbus_queue(w->bus, queues[i], false);
     w->replies = simbus_queue(w->bus, "drover.replies", false);

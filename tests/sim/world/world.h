@@ -31,10 +31,11 @@ struct world_result {
 
 enum world_verdict {
     WORLD_GOES_ON,
-    WORLD_KILLS,  /* the process dies right before this */
-    WORLD_CUTS,   /* it loses its connection to the broker right before this */
-    WORLD_ALARMS, /* the broker raises an alarm right before this */
-    WORLD_WIPES,  /* the broker loses all its data right before this */
+    WORLD_KILLS,    /* the process dies right before this */
+    WORLD_CUTS,     /* it loses its connection to the broker right before this */
+    WORLD_ALARMS,   /* the broker raises an alarm right before this */
+    WORLD_WIPES,    /* the broker loses all its data right before this */
+    WORLD_RESTARTS, /* the broker loses its transient messages right before this */
     /* for a handler that starts: */
     WORLD_HANGS,  /* it does not end by itself */
     WORLD_FAILS,  /* it fails, and may be tried again */

@@ -8,12 +8,14 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "io/bus/publisher.h"
 
 #define WINDOW 3
+#define BOUND "bound" /* exchange of the messages that are bound to their connection */
 
 static const struct hosts hosts = {.list = {{"127.0.0.1", 1}}, .n = 1};
 static const struct bus_config config = {
@@ -74,8 +76,8 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Gives the publisher @n messages to an exchange; then it sends those that may leave. */
-static void publish(struct world *w, const char *exchange, int n)
+/* Gives the publisher @n messages to an exchange. */
+static void hand_in(struct world *w, const char *exchange, int n)
 {
     struct list messages;
 
@@ -83,11 +85,21 @@ static void publish(struct world *w, const char *exchange, int n)
     for (int i = 0; i < n; i++) {
         struct outgoing *m = calloc(1, sizeof(*m));
 
-        m->message = (struct bus_message){.exchange = exchange, .key = "key"};
+        m->message = (struct bus_message){
+            .exchange = exchange,
+            .key = "key",
+            .bound = strcmp(exchange, BOUND) == 0,
+        };
         list_init(&m->open);
         list_append(&messages, &m->node);
     }
     publisher_take(&w->publisher, &messages);
+}
+
+/* Likewise; then it sends those that may leave. */
+static void publish(struct world *w, const char *exchange, int n)
+{
+    hand_in(w, exchange, n);
     assert_int_equal(publisher_role.send(&w->publisher.link), 0);
 }
 
@@ -127,11 +139,45 @@ static void test_pulse_passes_a_full_window(void **state)
     assert_int_equal(w->publisher.n_wire, WINDOW + 1);
 }
 
+static unsigned count(const struct list *messages, const char *exchange)
+{
+    unsigned n = 0;
+
+    list_foreach(it, messages)
+        n += strcmp(list_entry(it, struct outgoing, node)->message.exchange, exchange) == 0;
+    return n;
+}
+
+/* Once its connection is lost, such a message is refused: sent, or waiting; so is one that comes
+ * before there is another connection. Others wait for that. */
+static void test_bound(void **state)
+{
+    struct world *w = *state;
+    struct publisher *p = &w->publisher;
+
+    publish(w, BOUND, 1);
+    answer(w);
+    publish(w, "drover.tasks", WINDOW);
+    publish(w, BOUND, 1);
+    assert_int_equal(count(&p->wire, BOUND), 1);
+    assert_int_equal(count(&p->waiting, BOUND), 1);
+    p->link.state = LINK_WAITING;
+    publisher_role.lost(&p->link);
+    assert_int_equal(count(&p->waiting, BOUND), 0);
+    assert_int_equal(count(&p->link.settled, BOUND), 2);
+    assert_int_equal(count(&p->waiting, "drover.tasks"), WINDOW);
+    assert_int_equal(count(&p->link.settled, "drover.tasks"), 0);
+    hand_in(w, BOUND, 1);
+    assert_int_equal(count(&p->waiting, BOUND), 0);
+    assert_int_equal(count(&p->link.settled, BOUND), 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_first_message_is_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(test_pulse_passes_a_full_window, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_bound, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
