@@ -14,7 +14,7 @@ import time
 
 import find
 import instructions
-from stack import Stack, recommended
+from stack import Stack, cpu_seconds, recommended
 
 ROLES = ("scheduler", "supervisor", "agent")
 YEAR_MS = 365 * 86_400_000
@@ -316,9 +316,9 @@ def idle(options):
                 starts[role].append(1000 * stack.start_daemon(role))
                 stack.stop(role)
             stack.start_daemon(role)
-        before, began = stack.cpu(), time.monotonic()
+        before, began = stack.by_role(cpu_seconds), time.monotonic()
         time.sleep(options.idle)
-        after, took = stack.cpu(), time.monotonic() - began
+        after, took = stack.by_role(cpu_seconds), time.monotonic() - began
         memory = stack.memory()
         for role in ROLES:
             percent = 100 * (after[role] - before[role]) / took

@@ -5,6 +5,7 @@ A figure of time is the processor time of a process with all of its threads, and
 all the processes that it has started.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -44,17 +45,25 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def group_cpu_seconds(group):
-    """Returns the same for all processes of a group: a server and what it has started."""
-    total = 0.0
+def peak_mib(pid):
+    """Returns the most memory that a process has had, with libraries."""
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def summed(figure):
+    """Returns the figure of each process group, by its number: of a process or server and of all
+    that it has started."""
+    totals = {}
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit():
-            try:
-                if os.getpgid(int(entry.name)) == group:
-                    total += cpu_seconds(int(entry.name))
-            except (OSError, IndexError):
-                pass  # it has ended meanwhile
-    return total
+            with contextlib.suppress(OSError, IndexError):  # it has ended meanwhile
+                pid = int(entry.name)
+                group = os.getpgid(pid)
+                totals[group] = totals.get(group, 0.0) + figure(pid)
+    return totals
 
 
 def private_mib(pid):
@@ -69,37 +78,38 @@ class Stack:
     """Servers, and processes that are stopped with them. Processes of one role have the same name
     with a number: scheduler, scheduler2."""
 
-    def __init__(self, options, redis=None, queue=None):
+    def __init__(self, options, redis=None, queue=None, rabbit=True):
         self.batch = 8  # of agents that start from now on
         self.build = options.build
         self.queue = queue or options.queue
         self.processes = {}
-        self.rabbit = servers.Rabbit(tls=options.tls)
         self.redis = servers.Redis(options=recommended() if redis is None else redis,
                                    tls=options.tls)
+        self.servers = [self.redis]
+        if rabbit:
+            self.servers.append(servers.Rabbit(tls=options.tls))
 
     def __enter__(self):
-        self.rabbit.begin()
-        self.redis.begin()
-        self.rabbit.await_start()
-        self.redis.await_start()
+        for server in self.servers:
+            server.begin()
+        for server in self.servers:
+            server.await_start()
         self.folder = tempfile.TemporaryDirectory(prefix="drover-bench-")
         self.env = dict(
             os.environ,
-            DROVER_TEST_AMQP_PORT=str(self.rabbit.port),
-            DROVER_TEST_REDIS_PORT=str(self.redis.port),
             DROVER_RABBITMQ__QUEUE_TYPE=self.queue,
-            **self._way("RABBITMQ", self.rabbit),
-            **self._way("REDIS", self.redis),
             DROVER_LOG__LEVEL="info",
             DROVER_SECURITY__DUMPABLE="true",  # so that `dev` finds processes that were left behind
         )
+        for server in self.servers:
+            self.env |= server.environment() | self._way(server)
         return self
 
     @staticmethod
-    def _way(group, server):
+    def _way(server):
         """Returns the settings by which daemons connect to a server: by TLS if it has that. The
         load and the bare loop connect in clear text."""
+        group = server.name.upper()
         if not server.tls:
             return {f"DROVER_{group}__PORT": str(server.port)}
         return {f"DROVER_{group}__PORT": str(server.tls.port), f"DROVER_{group}__TLS": "true",
@@ -107,8 +117,8 @@ class Stack:
 
     def __exit__(self, *_error):
         self.stop(*self.processes)
-        self.redis.close()
-        self.rabbit.close()
+        for server in self.servers:
+            server.close()
         self.folder.cleanup()
 
     def log(self, name):
@@ -119,7 +129,8 @@ class Stack:
         began = time.monotonic()
         with open(self.log(name), "wb") as log:
             self.processes[name] = subprocess.Popen(
-                [str(word) for word in command], env=self.env, stdout=log, stderr=log
+                [str(word) for word in command], env=self.env, stdout=log, stderr=log,
+                start_new_session=True,
             )
         while ready not in self.log(name).read_text():
             if self.processes[name].poll() is not None or time.monotonic() > began + 30:
@@ -167,15 +178,13 @@ class Stack:
                 return int(line.split(":")[1])
         raise ValueError("INFO memory")
 
-    def cpu(self):
-        """Returns processor seconds by role, servers included."""
-        taken = {}
+    def by_role(self, figure):
+        """Returns the figure, such as cpu_seconds, of each role, servers included."""
+        groups, totals = summed(figure), {}
         for name, process in self.processes.items():
             role = name.rstrip("0123456789")
-            taken[role] = taken.get(role, 0.0) + cpu_seconds(process.pid)
-        taken["redis"] = group_cpu_seconds(self.redis.process.pid)
-        taken["rabbitmq"] = group_cpu_seconds(self.rabbit.process.pid)
-        return taken
+            totals[role] = totals.get(role, 0.0) + groups.get(process.pid, 0.0)
+        return totals | {server.name: groups[server.process.pid] for server in self.servers}
 
     def memory(self):
         """Returns MiB by role, those of the largest process."""
@@ -187,9 +196,9 @@ class Stack:
 
     def measured(self, *command):
         """Runs a program. Returns its figures, and what each role used for a step of it."""
-        before = self.cpu()
+        before = self.by_role(cpu_seconds)
         result = self.run(*command)
-        after = self.cpu()
+        after = self.by_role(cpu_seconds)
         result["cpu_us_per_step"] = {
             name: 1e6 * (after[name] - before[name]) / result["steps"] for name in after
         }
