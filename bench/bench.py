@@ -15,14 +15,18 @@ import time
 import measures
 import results
 import stack
+from peers import peers
+
+BY_NAME = {"peers": peers.measure}
+MEASURES = {**measures.MEASURES, **BY_NAME}
 
 
 def arguments():
     text = "\n".join(f"  {name:<14} {measure.__doc__.splitlines()[0]}"
-                     for name, measure in measures.MEASURES.items())
+                     for name, measure in MEASURES.items())
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     epilog=f"measures, all where none is named:\n{text}")
+                                     epilog=f"measures, all but peers where none is named:\n{text}")
     parser.add_argument("measures", nargs="*", metavar="MEASURE")
     parser.add_argument("--build", type=pathlib.Path, default=stack.ROOT / "build-bench")
     parser.add_argument("--queue", choices=("quorum", "classic"), default="quorum",
@@ -36,10 +40,12 @@ def arguments():
     parser.add_argument("--growth", type=int, nargs="*", default=[], metavar="JOBS",
                         help="further numbers of jobs in the store of growth, such as 1000000")
     parser.add_argument("--idle", type=float, default=10, help="seconds of idle (10)")
+    parser.add_argument("--celery", metavar="PYTHON", default=sys.executable,
+                        help="of peers: the Python that has Celery (Debian's)")
     parser.add_argument("--json", action="store_true", help="one line of JSON for each figure")
     options = parser.parse_args()
     options.build = options.build.absolute()
-    unknown = set(options.measures) - set(measures.MEASURES)
+    unknown = set(options.measures) - set(MEASURES)
     if unknown:
         parser.error(f"no such measure: {' '.join(sorted(unknown))}")
     return options
@@ -62,7 +68,7 @@ def command(name, words):
     if "--build" in words:
         at = words.index("--build")
         words = words[:at] + words[at + 2:]
-    hidden = {"--json", *measures.MEASURES}
+    hidden = {"--json", *MEASURES}
     return " ".join(["./dev bench", name, *(word for word in words if word not in hidden)])
 
 
@@ -70,7 +76,7 @@ def main():
     options = arguments()
     for name in options.measures or measures.MEASURES:
         began = time.monotonic()
-        lines = measures.MEASURES[name](options)
+        lines = MEASURES[name](options)
         for line in lines:
             if options.json:
                 print(json.dumps(line), flush=True)

@@ -104,6 +104,16 @@ def figure_row(line, measure):
                line.get("ratio", ""), took, memory, more, measure)
 
 
+def peer_rows(lines):
+    """A row for each system; the name of a line is "system/figure"."""
+    cells = {}
+    for line in lines:
+        ratio = f" × {line['ratio']:g}" if "ratio" in line else ""
+        cells.setdefault(line["name"].split("/")[0], []).append(
+            f"{line['value']:,.4g} ({line['min']:,.4g} – {line['max']:,.4g}){ratio}")
+    return [row(f"`{system}`", *figures) for system, figures in cells.items()]
+
+
 def run_row(made, result):
     return row(f"`{made['name']}`", result, f"`{made['command']}`", made["date"], made["commit"],
                made["machine"])
@@ -137,7 +147,8 @@ def write(root):
         PERFORMANCE: {
             "runs": [run_row(made, f"{made['seconds']} s") for made in benches.values()],
             "figures": [figure_row(line, name) for name, made in benches.items()
-                        for line in made["lines"]],
+                        for line in made["lines"] if name != "peers"],
+            "peers": peer_rows(benches["peers"]["lines"]) if "peers" in benches else [],
         },
         RELIABILITY: {
             "runs": [run_row(made, "<br>".join(made["said"])) for made in tests.values()],

@@ -70,6 +70,19 @@ class Results(unittest.TestCase):
         self.assertEqual(len(after), len(before) + 2)
         self.assertIn(ROW.replace("`batch-8`", "`new-1`").replace("| batch |", "| new |"), after)
 
+    def test_systems(self):
+        """The comparison with others has a table of its own, with a row for each."""
+        before = self.written(results.PERFORMANCE)
+        figures = [LINE | {"name": f"new/{figure}", "ratio": 2} for figure in ("speed", "cpu")]
+        results.record(self.root / results.BENCHES, "peers", "./dev bench peers", seconds=1,
+                       lines=[*figures, LINE | {"name": "newer/speed", "ratio": 1}])
+        after = self.written(results.PERFORMANCE)
+        cell = f"{LINE['value']:,.4g} ({LINE['min']:,.4g} – {LINE['max']:,.4g})"
+        self.assertIn(f"| `new` | {cell} × 2 | {cell} × 2 |", after)
+        self.assertIn(f"| `newer` | {cell} × 1 |", after)
+        self.assertFalse([line for line in after if "speed`" in line])
+        self.assertLessEqual(len(after), len(before) + 3)
+
     def test_a_run_of_tests(self):
         log = self.root / "log"
         log.write_text(CHAOS, encoding="utf-8")
