@@ -13,6 +13,8 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
+import time
 
 import measures
 from stack import ROOT, Stack, peak_mib
@@ -107,7 +109,7 @@ def prepare(options):
                       "{celery.__version__}, Python {sys.version.split()[0]}')"],
                      "Celery is missing: install the Debian package python3-celery, or name with "
                      "--celery the Python of an environment that has celery[redis]")
-    return {"bullmq": bullmq_is, "celery": celery_is}
+    return [bullmq_is, celery_is]
 
 
 def said(command, problem, **more):
@@ -136,12 +138,26 @@ def turn(options, system):
             "memory": sum(peaks.values())}
 
 
+def sync_ms():
+    """Returns how long the disk takes for a write that must not be lost, as the median: a message
+    of a quorum queue waits for one."""
+    taken = []
+    with tempfile.TemporaryFile() as file:
+        for _ in range(100):
+            os.write(file.fileno(), b"x" * 500)
+            began = time.monotonic()
+            os.fdatasync(file.fileno())
+            taken.append(1000 * (time.monotonic() - began))
+    return statistics.median(taken)
+
+
 def measure(options):
     """Drover beside BullMQ and Celery, which it needs; only by name"""
     if options.tls:
         sys.exit("bench: peers: all of them connect in clear text")
-    versions = prepare(options)
-    print(f"# {', '.join(versions.values())}; load {os.getloadavg()[0]:.1f}", file=sys.stderr)
+    versions = ", ".join(prepare(options))
+    print(f"# {versions}; load {os.getloadavg()[0]:.1f}; {sync_ms():.1f} ms for a sync",
+          file=sys.stderr)
     turns = measures.in_turn(options, *(functools.partial(turn, options, each)
                                         for each in SYSTEMS))
     results = dict(zip(SYSTEMS, turns))
