@@ -132,7 +132,6 @@ struct agent_config {
     const char *name;     /* shown in replies; copied */
     unsigned concurrency; /* runs at a time */
     int64_t retry_ms;     /* before the first further try in a lease; 0: 100 */
-    bool transient;       /* replies are; the end of a lease recovers a lost one */
     unsigned few;         /* most replies that leave at once: PACE_FEW, see pace.h */
     /* A run is stopped this long before its lease ends. Only a test sets it. */
     int64_t reply_margin_ms;

@@ -287,7 +287,6 @@ static int make_agent(struct agent_io *io, const struct config *config, const st
     const struct agent_config agent_config = {
         .name = config->name,
         .concurrency = (unsigned)config->agent.concurrency,
-        .transient = config->rabbitmq.step_messages == CONFIG_TRANSIENT,
         .few = PACE_FEW,
         .actors = actors,
         .n_actors = io->setup->n_actors,

@@ -72,7 +72,7 @@ static void send(struct agent *a, struct outgoing *o)
     body.n_replies = p->n;
     m = outgoing_replies(a, o, &body, p->runs[0]->delivery);
     m->mandatory = true;
-    m->transient = a->config.transient;
+    m->cached = true;
     m->not_after = earliest_deadline(p);
     if (p->n == 1) {
         outgoing_headers(a, m, p->runs[0]->seen.request);

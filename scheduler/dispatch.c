@@ -142,7 +142,7 @@ static void address(struct scheduler *s, struct bus_message *message, const char
     message->ask_after = s->now + (rechecked ? DISPATCH_RECHECK_AGAIN_MS : DISPATCH_RECHECK_MS);
     message->expires = true;
     message->mandatory = true;
-    message->transient = s->dispatcher.transient;
+    message->cached = true;
     s->stats.messages++;
 }
 

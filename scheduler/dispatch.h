@@ -49,7 +49,6 @@ struct dispatcher {
     struct actor *actors; /* whose task queues are declared: of registered workflows, others ... */
     unsigned other_actors_left; /* ... of which this number may still be added */
     char *json_actors;          /* that get requests in JSON: names separated by a space; owned */
-    bool transient;             /* requests are not persistent */
 };
 
 /* @reports: not copied. */

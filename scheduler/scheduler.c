@@ -40,7 +40,6 @@ static void configure(struct scheduler *s, const struct scheduler_config *config
     s->alerts.interval_ms = config->alert_interval_ms ? config->alert_interval_ms : ALERT_AGAIN_MS;
     s->publishes.most = config->most_unconfirmed;
     s->dispatcher.other_actors_left = config->declared_actors;
-    s->dispatcher.transient = config->transient;
     s->recording.pace.few = s->dispatcher.pace.few = config->few;
 }
 

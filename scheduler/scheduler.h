@@ -142,7 +142,6 @@ struct scheduler_config {
     const char *name; /* copied; people see it as locked_by */
     /* Requests wait from this number of publishes without an outcome on; at least 1. */
     unsigned most_unconfirmed;
-    bool transient; /* requests are not persistent: the store can have them sent again */
     /* Up to this number of records, or requests, leave at once: PACE_FEW, see pace.h. */
     unsigned few;
     /* Actors that get their requests in JSON: names separated by a space; copied; NULL: none. */

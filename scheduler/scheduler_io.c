@@ -268,7 +268,6 @@ static int machine_new(struct scheduler_io *io, const struct config *config, con
                          &(struct scheduler_config){
                              .name = config->name,
                              .most_unconfirmed = SCHEDULER_UNCONFIRMED,
-                             .transient = config->rabbitmq.step_messages == CONFIG_TRANSIENT,
                              .few = PACE_FEW,
                              .json_actors = config->scheduler.json_actors,
                              .nonces = &nonces,

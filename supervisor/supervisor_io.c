@@ -156,15 +156,37 @@ static void inspect_replies(struct supervisor_io *io)
     bus_inspect(driver_bus(io->driver), "drover.replies", on_queue, io);
 }
 
+/* Not with quorum queues, which lose nothing; that may turn out only when the bus connects. */
+static bool has_marker(struct supervisor_io *io)
+{
+    struct bus_stats stats;
+
+    bus_stats(driver_bus(io->driver), &stats);
+    return stats.marker;
+}
+
+static void tell_marker(struct supervisor_io *io, bool there)
+{
+    const struct supervisor_event e = {.type = SUPERVISOR_MARKER, .marker = there};
+
+    driver_perform(io->driver, step(io->machine, driver_now(), e, driver_effects(io->driver)));
+    inspect_replies(io);
+}
+
 static void on_marker(void *context, uint32_t messages, uint32_t consumers)
 {
     struct supervisor_io *io = context;
-    const struct supervisor_event e = {.type = SUPERVISOR_MARKER, .marker = messages > 0};
 
-    if (io->closing)
-        return;
-    driver_perform(io->driver, step(io->machine, driver_now(), e, driver_effects(io->driver)));
-    inspect_replies(io);
+    if (!io->closing)
+        tell_marker(io, messages > 0 || !has_marker(io));
+}
+
+static void inspect_marker(struct supervisor_io *io)
+{
+    if (has_marker(io))
+        bus_inspect(driver_bus(io->driver), BUS_MARKER, on_marker, io);
+    else
+        tell_marker(io, true);
 }
 
 /* The marker is first: what follows from the replies counts only if the broker has kept them. */
@@ -180,7 +202,7 @@ static void on_inspect(uv_timer_t *timer)
     if (!driver_bus(io->driver))
         return;
     if (io->marker)
-        bus_inspect(driver_bus(io->driver), BUS_MARKER, on_marker, io);
+        inspect_marker(io);
     else
         inspect_replies(io);
 }

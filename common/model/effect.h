@@ -71,6 +71,8 @@ struct bus_message {
     bool resent;    /* header drover-resent: it may have been sent before */
     bool mandatory; /* the broker returns it if no queue takes it */
     bool transient; /* delivery mode 1 */
+    bool cached;    /* the store can have it made again: transient if the broker's queues are of one
+                       node, see bus_config.cached */
     bool bound;     /* sent over the present connection or not at all (BUS_NACKED) */
 };
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """If the broker restarts, it loses all transient requests and replies: each of these dispatches is
-sent again at once, under its token, and nothing is counted. With persistent ones nothing is lost,
-and nothing is sent again."""
+sent again at once, under its token, and nothing is counted. Of quorum queues nothing is lost, and
+nothing is sent again."""
 
 import pathlib
 import sys
@@ -20,11 +20,11 @@ WAIT_MS = 600_000  # a step whose dispatch is not sent again waits for the end o
 
 class Transient(cluster.TestCase):
     own_servers = True
-    words = "transient"
+    replication = "none"
     resent = 1  # times that each dispatch is sent again
 
     def begin(self, **counts):
-        kind = {"rabbitmq": {"queue_type": "classic", "step_messages": self.words}}
+        kind = {"rabbitmq": {"replication": self.replication}}
         return self.cluster(settings=dict.fromkeys(("scheduler", "agent", "supervisor"), kind),
                             **counts)
 
@@ -71,14 +71,17 @@ class Transient(cluster.TestCase):
         c.agents[0].start()
         self.await_requests(c, 0)
         c.agents[0].stop()  # it has sent all its replies
-        self.restart(c)
+        servers.wait_for(lambda: c.client.queue("drover.replies")[0] > 0, "the replies")
+        self.rabbit.restart()
+        self.assertEqual(self.resent == 0, c.client.queue("drover.replies")[0] > 0)
+        c.await_ready()
         c.schedulers[0].start()
         c.agents[0].start()
         self.check(c)
 
 
 class Persistent(Transient):
-    words = "persistent"
+    replication = "quorum"
     resent = 0
 
 

@@ -106,6 +106,7 @@ static void world_open(struct world *w, unsigned flags)
                         }};
     publisher_init(&w->publisher);
     w->link = publishes ? &w->publisher.link : &w->consumer.link;
+    w->link->quorum = &w->config.quorum;
     assert(link_init(w->link, loop(), &w->config, publishes ? &publisher_role : &consumer_role,
                      ignore_change, NULL) == 0);
     w->link->hosts = &hosts;

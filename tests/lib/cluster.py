@@ -124,7 +124,8 @@ class Daemon:
         self.config = directory / f"{name}.cfg"
         self.log = directory / f"{name}.log"
         self.log.touch()
-        self.config.write_text("".join(_lines(settings)))
+        self._settings = settings
+        self.configure()
         self.exit_codes = []  # of ends that were not kills
         self._process = None
         self._ups = 0
@@ -132,6 +133,11 @@ class Daemon:
     @property
     def pid(self):
         return self._process.pid
+
+    def configure(self, **groups):
+        """Changes settings of these groups, for the next start."""
+        self._settings = merged(self._settings, groups)
+        self.config.write_text("".join(_lines(self._settings)))
 
     def _command(self):
         return [*WRAP, wire.BUILD / self.role / f"drover-{self.role}", "--config", self.config]

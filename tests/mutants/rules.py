@@ -4191,8 +4191,8 @@ RULES = {
         ),
         "a request that no queue took raises no alert": (
             "scheduler/dispatch.c",
-            "    message->mandatory = true;\n    message->transient",
-            "    message->transient",
+            "    message->mandatory = true;\n    message->cached",
+            "    message->cached",
             f"{NOTIFICATIONS} test_many_causes",
         ),
         "a reply that no queue took is not noticed": (
@@ -4338,7 +4338,7 @@ RULES = {
     "A published message is persistent, is sent until the broker answers, and has that outcome": {
         "messages are lost when the broker restarts": (
             "common/io/bus/encode.c",
-            "m->transient ? AMQP_DELIVERY_NONPERSISTENT : AMQP_DELIVERY_PERSISTENT",
+            "is_transient(link, m) ? AMQP_DELIVERY_NONPERSISTENT : AMQP_DELIVERY_PERSISTENT",
             "AMQP_DELIVERY_NONPERSISTENT",
             f"{BUS_BROKER} test_persistent",
         ),
@@ -5693,17 +5693,48 @@ RULES = {
             f"{AGENT} test_batch_whose_slots_become_free",
         ),
     },
-    "With step_messages = transient requests and replies are not persistent": {
-        "requests stay persistent": (
+    "The queues are what rabbitmq.replication says, and those that exist keep their type": {
+        "requests are persistent": (
             "scheduler/dispatch.c",
-            "    message->transient = s->dispatcher.transient;\n",
+            "    message->cached = true;\n",
             "",
         ),
-        "replies stay persistent": (
+        "replies are persistent": (
             "agent/replies.c",
-            "    m->transient = a->config.transient;\n",
+            "    m->cached = true;\n",
             "",
             "tests/fault/test_transient.py Transient.test_replies_in_their_queue",
+        ),
+        "the bus ignores that a message is cached": (
+            "common/io/bus/encode.c",
+            "    return m->transient || (m->cached",
+            "    return m->transient || (false && m->cached",
+            "tests/fault/test_transient.py Transient.test_replies_in_their_queue",
+        ),
+        "quorum queues that exist are refused": (
+            "common/io/bus/topology.c",
+            "link->config->as_found && (is_quorum(link->why) ||",
+            "link->config->as_found && (false ||",
+            "tests/integration/operation/test_replication.py Replication.test_queues_that_exist",
+        ),
+        "daemons that may not declare use transient messages without a marker": (
+            "common/io/bus/topology.c",
+            "(is_quorum(link->why) || lacks_marker(link))",
+            "is_quorum(link->why)",
+            "tests/integration/operation/test_replication.py Replication.test_without_the_marker",
+        ),
+        "a type that was chosen gives way to that of the queues": (
+            "common/io/bus/topology.c",
+            "    bool adapts = link->config->as_found && (",
+            "    bool adapts = (",
+            "tests/integration/operation/test_replication.py "
+            "Replication.test_queues_of_another_type",
+        ),
+        "settings that contradict each other are accepted": (
+            "common/io/config/config.c",
+            "    return field ? CONFIG_E_INVALID : 0;\n}\n\nstatic int check_together",
+            "    return 0;\n}\n\nstatic int check_together",
+            "tests/unit/test_config test_replication_contradicted",
         ),
     },
     "What the broker has lost is sent again at once, and nothing is counted": {

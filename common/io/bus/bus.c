@@ -32,6 +32,7 @@
 
 struct bus {
     struct bus_config config;
+    bool quorum; /* see struct link */
     struct hosts hosts;
     struct bus_callbacks callbacks;
     void *ctx;
@@ -516,6 +517,7 @@ static int init_handles(struct bus *bus, uv_loop_t *loop)
 {
     int publishes, consumed;
 
+    bus->publisher.link.quorum = bus->consumer.link.quorum = &bus->quorum;
     uv_prepare_init(loop, &bus->flush);
     uv_timer_init(loop, &bus->ack_timer);
     uv_timer_init(loop, &bus->close_timer);
@@ -560,6 +562,7 @@ int bus_new(struct bus **out, uv_loop_t *loop, const struct bus_config *config,
         close_handles(bus); /* frees it, in the loop's own time */
         return r;
     }
+    bus->quorum = config->quorum;
     start(bus);
     *out = bus;
     return 0;
@@ -595,6 +598,7 @@ static int64_t tls_expiry(const struct bus *bus)
 void bus_stats(const struct bus *bus, struct bus_stats *out)
 {
     *out = bus->stats;
+    out->marker = bus->config.marker && !bus->quorum;
     out->tls_expiry = tls_expiry(bus);
     out->refused = bus->publisher.link.n_refused + bus->consumer.link.n_refused;
     if (!list_empty(&bus->open)) {

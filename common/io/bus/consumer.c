@@ -423,4 +423,5 @@ const struct link_role consumer_role = {
     .deliver = consumer_deliver,
     .returned = consumer_returned,
     .lost = consumer_lost,
+    .adapt = topology_adapt,
 };

@@ -42,13 +42,19 @@ static bool is_mandatory(const struct outgoing *m)
     return m->message.mandatory && !direct_is(m);
 }
 
+static bool is_transient(const struct link *link, const struct bus_message *m)
+{
+    return m->transient || (m->cached && link->config->cached && !*link->quorum);
+}
+
 int encode_publish(struct link *link, const struct outgoing *out, int64_t now)
 {
     const struct bus_message *m = &out->message;
     amqp_table_entry_t entries[7];
     amqp_basic_properties_t properties = {
         ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
-        .delivery_mode = m->transient ? AMQP_DELIVERY_NONPERSISTENT : AMQP_DELIVERY_PERSISTENT,
+        .delivery_mode =
+            is_transient(link, m) ? AMQP_DELIVERY_NONPERSISTENT : AMQP_DELIVERY_PERSISTENT,
         .headers.entries = entries,
     };
     amqp_basic_publish_t publish = {

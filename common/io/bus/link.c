@@ -257,8 +257,21 @@ static void note_refusal(struct link *link)
     memcpy(link->refusal, link->why, sizeof(link->why));
 }
 
+/* At the same host. */
+static void adapt(struct link *link)
+{
+    link->hosts_tried--;
+    drop_connection(link);
+    link->state = LINK_WAITING;
+    uv_timer_start(&link->timer, link->on_timer, 0, 0);
+}
+
 static void lose(struct link *link, int error)
 {
+    if (error == LINK_E_REFUSED && link->state == LINK_SETUP && link->role->adapt(link)) {
+        adapt(link);
+        return;
+    }
     if (error == LINK_E_DONE || should_end(link)) {
         finish(link);
         return;

@@ -49,6 +49,9 @@ struct link_role {
     int (*deliver)(struct link *link, const amqp_basic_deliver_t *deliver);
     void (*returned)(struct link *link, int64_t serial);
     void (*lost)(struct link *link); /* the connection is gone, with all its tags */
+    /* The broker has refused what setup() asked for, and link->why says how. Return: whether the
+     * next setup() asks for something else, so that it is tried at once and not reported. */
+    bool (*adapt)(struct link *link);
 };
 
 enum link_state {
@@ -66,6 +69,7 @@ enum link_state {
 
 struct link {
     const struct bus_config *config;
+    bool *quorum; /* the type of the queues that are declared; both links have the same */
     const struct link_role *role;
     void (*changed)(void *owner); /* something came, or the state is another */
     void *owner;

@@ -44,6 +44,10 @@ static const char *advice(int code, amqp_bytes_t words)
     if (code == AMQP_NOT_FOUND && words.len > 0 && memmem(words.bytes, words.len, "home node", 9))
         return " (a classic queue is on one node only: start that node again; queues of the type "
                "quorum survive the loss of a node, see OPERATIONS, Three RabbitMQ nodes)";
+    if (code == AMQP_PRECONDITION_FAILED && words.len > 0 &&
+        memmem(words.bytes, words.len, "'x-queue-type'", 14))
+        return " (rabbitmq.replication says another type than that of the queue: set auto, or "
+               "change the queues by deploy/change_queues.py, see OPERATIONS, RabbitMQ)";
     return "";
 }
 

@@ -592,4 +592,5 @@ const struct link_role publisher_role = {
     .deliver = publisher_deliver,
     .returned = publisher_returned,
     .lost = publisher_lost,
+    .adapt = topology_adapt,
 };

@@ -12,6 +12,9 @@
 /* Declares every exchange, queue and binding, or checks that the exchanges and queues are there. */
 int topology_ensure(struct link *link);
 
+/* See struct link_role: queues that exist keep their type if config->as_found is set. */
+bool topology_adapt(struct link *link);
+
 /* Declares the task queue of an actor over a channel. */
 int topology_declare_task(struct link *link, uint16_t channel, const char *actor);
 

@@ -430,6 +430,36 @@ static void set_loss_window(struct config *c)
         c->redis.loss_window_ms = several ? 60000 : 10000;
 }
 
+/* What the predecessors of rabbitmq.replication contradict, and why; NULL: nothing. */
+static const char *contradiction(const struct config *c, const char **why)
+{
+    const int replication = c->rabbitmq.replication, type = c->rabbitmq.queue_type,
+              steps = c->rabbitmq.step_messages;
+    const bool none = replication == CONFIG_REPLICATION_NONE;
+    const bool quorum = replication == CONFIG_REPLICATION_QUORUM;
+
+    if (none && strchr(c->rabbitmq.host, ',')) {
+        *why = "none is for one RabbitMQ node, and rabbitmq.host names several: set quorum";
+        return "rabbitmq.replication";
+    }
+    *why = none ? "contradicts rabbitmq.replication none, which replaces it: leave it out"
+                : "contradicts rabbitmq.replication quorum, which replaces it: leave it out";
+    if ((none && type == CONFIG_QUORUM) || (quorum && type == CONFIG_CLASSIC))
+        return "rabbitmq.queue_type";
+    if ((none && steps == CONFIG_PERSISTENT) || (quorum && steps == CONFIG_TRANSIENT))
+        return "rabbitmq.step_messages";
+    return NULL;
+}
+
+static int check_replication(const struct config *c, struct problem *problem)
+{
+    const char *why, *field = contradiction(c, &why);
+
+    if (field)
+        problem_set(problem, field, "%s", why);
+    return field ? CONFIG_E_INVALID : 0;
+}
+
 static int check_together(const struct config *c, struct problem *problem)
 {
     if (c->redis.replicas > 0 && c->redis.durability != CONFIG_STRICT) {
@@ -462,6 +492,8 @@ static int load(struct owner *o, const struct config_source *source, struct prob
         ret = check_servers(&o->config, problem);
     if (ret == 0)
         ret = check_sentinels(&o->config, problem);
+    if (ret == 0)
+        ret = check_replication(&o->config, problem);
     if (ret == 0)
         set_loss_window(&o->config);
     if (ret == 0)

@@ -47,12 +47,20 @@ enum config_durability {
     CONFIG_STRICT,
 };
 
+enum config_replication {
+    CONFIG_REPLICATION_AUTO,
+    CONFIG_REPLICATION_NONE,
+    CONFIG_REPLICATION_QUORUM,
+};
+
 enum config_queue_type {
+    CONFIG_QUEUES_AUTO,
     CONFIG_QUORUM,
     CONFIG_CLASSIC,
 };
 
 enum config_step_messages {
+    CONFIG_STEPS_AUTO,
     CONFIG_PERSISTENT,
     CONFIG_TRANSIENT,
 };
@@ -103,6 +111,8 @@ struct config {
         const char *password;
         int64_t heartbeat_ms; /* whole seconds */
         int64_t prefetch;     /* of a scheduler: messages */
+        int replication;      /* enum config_replication; the queues follow from it, see
+                                 config_bus(), and from its two predecessors: */
         int queue_type;       /* enum config_queue_type */
         int step_messages;    /* enum config_step_messages */
         bool declare;

@@ -99,9 +99,25 @@ void config_take_tls(struct config *to, struct config *from)
     take_tls(&to->redis.tls, &from->redis.tls);
 }
 
+/* The queues, as rabbitmq.replication says, or its predecessors. */
+static void set_queues(struct bus_config *bus, const struct config *config)
+{
+    const int replication = config->rabbitmq.replication, type = config->rabbitmq.queue_type,
+              steps = config->rabbitmq.step_messages;
+    const bool several = strchr(config->rabbitmq.host, ',');
+    const bool none = replication == CONFIG_REPLICATION_NONE;
+
+    bus->quorum = replication == CONFIG_REPLICATION_QUORUM || type == CONFIG_QUORUM ||
+                  (several && type == CONFIG_QUEUES_AUTO);
+    bus->as_found = !bus->quorum && !none && type == CONFIG_QUEUES_AUTO;
+    bus->cached = !bus->quorum && (none || steps == CONFIG_TRANSIENT ||
+                                   (type == CONFIG_QUEUES_AUTO && steps == CONFIG_STEPS_AUTO));
+    bus->marker = bus->cached && !several;
+}
+
 struct bus_config config_bus(const struct config *config, const char *service)
 {
-    return (struct bus_config){
+    struct bus_config bus = {
         .host = config->rabbitmq.host,
         .port = (int)config->rabbitmq.port,
         .spread = config->name,
@@ -115,11 +131,12 @@ struct bus_config config_bus(const struct config *config, const char *service)
         .name = service,
         .heartbeat_s = (int)(config->rabbitmq.heartbeat_ms / 1000),
         .declare = config->rabbitmq.declare,
-        .quorum = config->rabbitmq.queue_type == CONFIG_QUORUM,
-        .marker = config->rabbitmq.step_messages == CONFIG_TRANSIENT,
         .max_message_bytes = WIRE_MESSAGE_MAX,
         .prefetch = (uint16_t)config->rabbitmq.prefetch,
     };
+
+    set_queues(&bus, config);
+    return bus;
 }
 
 struct store_config config_store(const struct config *config)

@@ -99,8 +99,9 @@ static const char *listen_fault(const char *text)
 #define STORE_READERS (STORE_USERS | CONFIG_CLI) /* --from-store */
 
 static const char *const logins[] = {"password", "certificate", NULL};
-static const char *const queue_types[] = {"quorum", "classic", NULL};
-static const char *const step_messages[] = {"persistent", "transient", NULL};
+static const char *const replications[] = {"auto", "none", "quorum", NULL};
+static const char *const queue_types[] = {"auto", "quorum", "classic", NULL};
+static const char *const step_messages[] = {"auto", "persistent", "transient", NULL};
 static const char *const durabilities[] = {"fast", "strict", NULL};
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const formats[] = {"text", "json", NULL};
@@ -150,12 +151,18 @@ const struct setting config_settings[] = {
     {"rabbitmq.prefetch", SETTING_INTEGER, CONFIG_SCHEDULER, AT(rabbitmq.prefetch), "256", 1,
      UINT16_MAX,
      .text = "messages of each queue that a scheduler works on at a time"},
-    {"rabbitmq.queue_type", SETTING_WORD, ALL, AT(rabbitmq.queue_type), "quorum",
+    {"rabbitmq.replication", SETTING_WORD, ALL, AT(rabbitmq.replication), "auto",
+     .words = replications,
+     .text = "none: classic queues on one node, without a disk for requests and replies; quorum: "
+             "quorum queues; auto: as the queues are that exist, else none, and quorum if "
+             "rabbitmq.host names several hosts"},
+    {"rabbitmq.queue_type", SETTING_WORD, ALL, AT(rabbitmq.queue_type), "auto",
      .words = queue_types,
-     .text = "of the queues that are declared"},
-    {"rabbitmq.step_messages", SETTING_WORD, ALL, AT(rabbitmq.step_messages), "persistent",
+     .text = "replaced by rabbitmq.replication: quorum is quorum; classic is none with persistent "
+             "requests and replies, unless rabbitmq.step_messages says transient"},
+    {"rabbitmq.step_messages", SETTING_WORD, ALL, AT(rabbitmq.step_messages), "auto",
      .words = step_messages,
-     .text = "transient: classic queues need not write requests and replies to disk"},
+     .text = "replaced by rabbitmq.replication: persistent writes requests and replies to disk"},
     {"rabbitmq.declare", SETTING_BOOLEAN, ALL, AT(rabbitmq.declare), "true",
      .text = "declare exchanges and queues; else they must be there"},
 

@@ -386,12 +386,13 @@ static void route_expired(struct simbus *bus, const struct message *m)
 
 /* ---- links ---- */
 
-struct simbus *simbus_new(struct timeline *t, const struct simbus_faults *faults)
+struct simbus *simbus_new(struct timeline *t, const struct simbus_faults *faults, bool forgets)
 {
     struct simbus *bus = timeline_alloc(t, sizeof(*bus));
 
     bus->t = t;
     bus->faults = faults;
+    bus->forgets = forgets;
     list_init(&bus->held);
     return bus;
 }

@@ -84,7 +84,8 @@ struct simlink {
     int64_t held_up;       /* until then by an alarm */
 };
 
-struct simbus *simbus_new(struct timeline *t, const struct simbus_faults *faults);
+/* @forgets: messages that are `cached` are transient */
+struct simbus *simbus_new(struct timeline *t, const struct simbus_faults *faults, bool forgets);
 
 /* Of all queues and links. */
 uint64_t simbus_digest(const struct simbus *bus);

@@ -52,6 +52,7 @@ struct simbus {
     uint32_t n_links;
     uint32_t wipes;
     uint32_t restarts;
+    bool forgets;
     struct list held; /* publishes that wait for the end of the alarm */
     struct event alarm_end;
     const struct simbus_watch *watch; /* NULL: none */

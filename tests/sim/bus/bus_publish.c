@@ -408,6 +408,7 @@ static struct bus_message message_copy(struct simlink *link, const struct bus_me
     copy.actor = timeline_str(t, m->actor);
     if (m->reply_to && strcmp(m->reply_to, DIRECT_REPLY) == 0)
         copy.reply_to = direct_address(link);
+    copy.transient |= copy.cached && link->bus->forgets;
     if (copy.not_after)
         copy.not_after -= link->clock; /* from the clock of the process to that of the world */
     return copy;

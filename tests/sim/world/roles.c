@@ -117,7 +117,6 @@ static void scheduler_start(struct process *p)
                      &(struct scheduler_config){.name = p->name,
                                                 .most_unconfirmed = w->plan->most_unconfirmed,
                                                 .few = w->plan->few,
-                                                .transient = w->plan->forgets,
                                                 .nonces = &nonces,
                                                 .declared_actors = UINT_MAX},
                      &rng));
@@ -251,7 +250,6 @@ static void agent_start(struct process *p)
         .name = p->name,
         .concurrency = w->plan->concurrency,
         .few = w->plan->few,
-        .transient = w->plan->forgets,
         .actors = actors,
         .n_actors = w->plan->actors,
     };

@@ -256,7 +256,7 @@ struct world *world_new(const struct world_config *config)
     w->kept_jobs = UINT32_MAX;
     w->kept = w->faults.rollback ? replay_new() : NULL;
     simstore_reset(w->store, w->plan->budget);
-    w->bus = simbus_new(t, &w->faults.bus);
+    w->bus = simbus_new(t, &w->faults.bus, w->plan->forgets);
     list_init(&w->late);
     w->checker = checker_new(t, w->store, w->plan);
     w->watch = (struct simbus_watch){on_published, on_delivered, on_dropped, w};

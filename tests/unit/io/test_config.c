@@ -102,8 +102,7 @@ static void test_defaults(void **state)
     assert_string_equal(c->rabbitmq.vhost, "/");
     assert_string_equal(c->rabbitmq.password, "guest");
     assert_int_equal(c->rabbitmq.heartbeat_ms, 10000);
-    assert_int_equal(c->rabbitmq.queue_type, CONFIG_QUORUM);
-    assert_int_equal(c->rabbitmq.step_messages, CONFIG_PERSISTENT);
+    assert_int_equal(c->rabbitmq.replication, CONFIG_REPLICATION_AUTO);
     assert_true(c->rabbitmq.declare);
     assert_string_equal(c->redis.socket, "");
     assert_string_equal(c->redis.prefix, "drover:");
@@ -237,7 +236,7 @@ static void test_file_refused(void **state)
                    "must be whole seconds");
     expect_refused("rabbitmq = 5;", NULL, NULL, "drover.cfg:1", "must be a group");
     expect_refused("rabbitmq = { queue_type = \"stream\"; };", NULL, NULL, "drover.cfg:1",
-                   "'stream' must be one of quorum, classic");
+                   "'stream' must be one of auto, quorum, classic");
     expect_refused("rabbitmq = { declare = \"yes\"; };", NULL, NULL, "drover.cfg:1",
                    "must be true or false");
     expect_refused("supervisor = { period = \"1 s\"; };", NULL, NULL, "drover.cfg:1",
@@ -450,10 +449,67 @@ static void test_printing_keeps_secrets(void **state)
     assert_non_null(strstr(text, "redis.password = (given)\n"));
     assert_non_null(strstr(text, "name = \"n\"\n"));
     assert_non_null(strstr(text, "supervisor.retention = \"7d\"\n"));
-    assert_non_null(strstr(text, "rabbitmq.queue_type = \"quorum\"\n"));
+    assert_non_null(strstr(text, "rabbitmq.replication = \"auto\"\n"));
     assert_non_null(strstr(text, "redis.call_timeout     a connection without"));
     assert_null(strstr(text, "agent.actors"));
     free(text);
+}
+
+/* What follows from rabbitmq.replication and from the two settings that it replaces. */
+static void test_replication(void **state)
+{
+    static const struct {
+        const char *settings;
+        bool quorum, as_found, cached, marker;
+    } rows[] = {
+        {"", false, true, true, true},
+        {"replication = \"none\";", false, false, true, true},
+        {"replication = \"quorum\";", true, false, false, false},
+        {"host = \"a,b\";", true, false, false, false},
+        {"host = \"a,b\"; replication = \"quorum\";", true, false, false, false},
+        {"queue_type = \"quorum\";", true, false, false, false},
+        {"queue_type = \"quorum\"; step_messages = \"transient\";", true, false, false, false},
+        {"queue_type = \"classic\";", false, false, false, false},
+        {"queue_type = \"classic\"; step_messages = \"persistent\";", false, false, false, false},
+        {"queue_type = \"classic\"; step_messages = \"transient\";", false, false, true, true},
+        {"host = \"a,b\"; queue_type = \"classic\";", false, false, false, false},
+        {"step_messages = \"persistent\";", false, true, false, false},
+        {"step_messages = \"transient\";", false, true, true, true},
+        {"replication = \"none\"; queue_type = \"classic\"; step_messages = \"transient\";", false,
+         false, true, true},
+        {"replication = \"quorum\"; queue_type = \"quorum\";", true, false, false, false},
+    };
+
+    for (size_t i = 0; i < array_size(rows); i++) {
+        CLEANUP(buf_deinit) struct buf text = {0};
+        CLEANUP(config_free) struct config *c = NULL;
+        struct bus_config bus;
+
+        buf_printf(&text, "rabbitmq = { %s insecure = true; };", rows[i].settings);
+        c = load(buf_str(&text), NULL, NULL);
+        bus = config_bus(c, "test");
+        if (bus.quorum != rows[i].quorum || bus.as_found != rows[i].as_found ||
+            bus.cached != rows[i].cached || bus.marker != rows[i].marker)
+            fail_msg("%s: quorum %d, as_found %d, cached %d, marker %d", rows[i].settings,
+                     bus.quorum, bus.as_found, bus.cached, bus.marker);
+    }
+}
+
+static void test_replication_contradicted(void **state)
+{
+    expect_refused("rabbitmq = { host = \"a,b\"; replication = \"none\"; insecure = true; };", NULL,
+                   NULL, "rabbitmq.replication",
+                   "none is for one RabbitMQ node, and rabbitmq.host names several: set quorum");
+    expect_refused("rabbitmq = { replication = \"none\"; queue_type = \"quorum\"; };", NULL, NULL,
+                   "rabbitmq.queue_type", "contradicts rabbitmq.replication none");
+    expect_refused("rabbitmq = { replication = \"quorum\"; queue_type = \"classic\"; };", NULL,
+                   NULL, "rabbitmq.queue_type", "contradicts rabbitmq.replication quorum");
+    expect_refused("rabbitmq = { replication = \"none\"; step_messages = \"persistent\"; };", NULL,
+                   NULL, "rabbitmq.step_messages", "contradicts rabbitmq.replication none");
+    expect_refused("rabbitmq = { replication = \"quorum\"; step_messages = \"transient\"; };", NULL,
+                   NULL, "rabbitmq.step_messages", "contradicts rabbitmq.replication quorum");
+    expect_refused("rabbitmq = { replication = \"three\"; };", NULL, NULL, "drover.cfg:1",
+                   "'three' must be one of auto, none, quorum");
 }
 
 static void test_uris(void **state)
@@ -936,6 +992,8 @@ int main(void)
         cmocka_unit_test(test_argument_refused),
         cmocka_unit_test(test_printing_keeps_secrets),
         cmocka_unit_test(test_uris),
+        cmocka_unit_test(test_replication),
+        cmocka_unit_test(test_replication_contradicted),
         cmocka_unit_test(test_uris_of_the_store),
         cmocka_unit_test(test_uri_and_settings_of_the_store),
         cmocka_unit_test(test_uris_refused),

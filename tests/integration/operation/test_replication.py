@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rabbitmq.replication: the queues that daemons declare, those that they find, and the way from one
+type to the other."""
+
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests" / "lib"))
+
+import cluster
+import servers
+import tap
+import wire
+
+MARKER = "drover.marker"
+FIXED = {"drover.submit", "drover.replies", "drover.control", "drover.expired", "drover.dead"}
+LONG = {"lock_ms": 600_000, "wait_ms": 600_000}
+
+
+def settings(**rabbitmq):
+    return dict.fromkeys(("scheduler", "agent", "supervisor"), {"rabbitmq": rabbitmq})
+
+
+class Replication(cluster.TestCase):
+    def types(self, c):
+        """Returns the type of each queue of Drover that outlives connections."""
+        lines = self.rabbit.rabbitmqctl("list_queues", "--silent", "-p", c.name, "name", "type",
+                                        "exclusive")
+        rows = [line.split("\t") for line in lines.splitlines()]
+        return {name: kind for name, kind, exclusive in rows
+                if exclusive != "true" and name.startswith("drover.")}
+
+    def complete(self, c, job):
+        c.client.submit(wire.submit(job, wire.chain(2)))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled(job).outcome)
+
+    def await_marker(self, c):
+        servers.wait_for(lambda: c.client.queue(MARKER)[0] == 1, "the marker")
+
+    def test_new_queues(self):
+        """By default they are classic ones, with a marker."""
+        c = self.cluster()
+        self.complete(c, "job")
+        self.await_marker(c)
+        types = self.types(c)
+        self.assertEqual({"classic"}, set(types.values()))
+        self.assertLessEqual({*FIXED, MARKER, "drover.task.demo"}, set(types))
+
+    def test_queues_that_exist(self):
+        """They keep their type; a line of the log says so, and nothing needs a person."""
+        c = self.cluster(settings=settings(replication="quorum"))
+        self.complete(c, "before")
+        for daemon in c.daemons:
+            daemon.stop()
+            daemon.configure(rabbitmq={"replication": "auto"})
+            daemon.start()
+        self.complete(c, "after")
+        for daemon in c.daemons:
+            (line,) = daemon.records("queues_kept")[-1:]
+            self.assertEqual("quorum", line["type"])
+            self.assertEqual([], daemon.records("bus_refused"))
+        types = self.types(c)
+        self.assertEqual({"quorum"}, set(types.values()))
+        self.assertNotIn(MARKER, types)
+
+    def test_queues_of_another_type(self):
+        """The broker refuses them: the error names queue, setting and command."""
+        c = self.cluster(settings=settings(replication="quorum"))
+        self.complete(c, "job")
+        scheduler = c.schedulers[0]
+        scheduler.stop()
+        scheduler.configure(rabbitmq={"replication": "none"})
+        scheduler.start()
+        servers.wait_for(lambda: scheduler.records("bus_refused"), "the refusal")
+        why = scheduler.records("bus_refused")[0]["why"]
+        for part in ("drover.submit", "rabbitmq.replication", "deploy/change_queues.py"):
+            self.assertIn(part, why)
+
+    def test_without_the_marker(self):
+        """Daemons that may not declare, and find no marker, take the broker for one that keeps all
+        messages: none of theirs is transient, also in classic queues."""
+        c = self.cluster(settings=settings(queue_type="classic"))
+        self.complete(c, "before")
+        for daemon in c.daemons:
+            daemon.stop()
+            daemon.configure(rabbitmq={"queue_type": "auto", "declare": False})
+        for daemon in (*c.schedulers, *c.supervisors):
+            daemon.start()
+        c.client.submit(wire.submit("job", [wire.step("s", **LONG)]))
+        servers.wait_for(lambda: c.client.queue("drover.task.demo")[0] == 1, "the request")
+        lines = self.rabbit.rabbitmqctl("list_queues", "--silent", "-p", c.name, "name",
+                                        "messages_persistent")
+        self.assertIn("drover.task.demo\t1", lines.splitlines())
+        c.agents[0].start()
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+        for daemon in c.daemons:
+            self.assertEqual([], daemon.records("bus_refused"))
+
+    def change(self, c, kind):
+        return subprocess.run(
+            [sys.executable, "-B", ROOT / "deploy/change_queues.py", "--to", kind,
+             "--url", f"amqp://guest:guest@127.0.0.1:{self.rabbit.port}/{c.name}",
+             "--actor", "demo", "--actor", "effect"],
+            capture_output=True, text=True)
+
+    def test_change(self):
+        """From quorum queues to classic ones and back, with jobs in flight and Submits that come
+        meanwhile. While a daemon consumes nothing is changed."""
+        c = self.cluster(settings=settings(replication="quorum"))
+        number = 0
+        for kind, types in (("none", {"classic"}), ("quorum", {"quorum"})):
+            c.agents[0].stop()
+            for _ in range(10):
+                c.client.submit(wire.submit(f"job{number}", [wire.step("s", **LONG)]))
+                number += 1
+            servers.wait_for(lambda: c.client.queue("drover.submit")[0] == 0
+                             and c.client.queue("drover.task.demo")[0] > 0, "the requests")
+            refused = self.change(c, kind)
+            self.assertEqual(1, refused.returncode, refused)
+            self.assertRegex(refused.stderr, "drover.submit has 1 consumers: stop all daemons")
+            for daemon in c.daemons:
+                daemon.stop()
+            c.client.submit(wire.submit(f"job{number}", [wire.step("s", **LONG)]))
+            number += 1
+            done = self.change(c, kind)
+            self.assertEqual(0, done.returncode, done)
+            self.assertRegex(done.stdout, r"drover.task.demo: changed, with [1-9]\d* messages")
+            self.assertIn("drover.submit: changed, with 1 messages", done.stdout)
+            again = self.change(c, kind)
+            self.assertEqual(7, again.stdout.count("has the type already"), again)
+            for daemon in c.daemons:
+                daemon.configure(rabbitmq={"replication": kind})
+                daemon.start()
+            for end in c.client.all_settled([f"job{i}" for i in range(number)]):
+                self.assertEqual(wire.OUTCOME_SUCCEEDED, end.outcome)
+            self.assertEqual(types, {self.types(c)[name] for name in FIXED})
+            for i in range(number):
+                self.assertEqual(1, len(c.store.events(f"job{i}", "dispatched")))
+
+
+if __name__ == "__main__":
+    tap.main()
