@@ -70,7 +70,7 @@ struct bus_config {
     int heartbeat_s;        /* default 10 */
     int connect_timeout_ms; /* default 5000 */
     int reconnect_min_ms;   /* default 100 */
-    int reconnect_max_ms;   /* default 10000 */
+    int reconnect_max_ms;   /* default 2500: a broker that is back is to be used soon */
     uint16_t prefetch;      /* of the consumer */
     bool declare;           /* declare the topology, or only check exchanges and queues */
     bool quorum;            /* type of the queues that are declared ... */

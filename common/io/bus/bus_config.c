@@ -42,7 +42,7 @@ int bus_config_copy(struct bus_config *to, const struct bus_config *from)
     to->heartbeat_s = default_of(from->heartbeat_s, 10);
     to->connect_timeout_ms = default_of(from->connect_timeout_ms, 5000);
     to->reconnect_min_ms = default_of(from->reconnect_min_ms, 100);
-    to->reconnect_max_ms = default_of(from->reconnect_max_ms, 10000);
+    to->reconnect_max_ms = default_of(from->reconnect_max_ms, 2500);
     to->confirm_ms = default_of(from->confirm_ms, CONFIRM_MS);
     to->max_unconfirmed = default_of(from->max_unconfirmed, 1024);
     to->pulse_again_ms = default_of(from->pulse_again_ms, PULSE_AGAIN_MS);
