@@ -4,6 +4,9 @@
 
     deploy/change_queues.py --to none|quorum [--url URL] [--actor NAME]...
 
+Messages say who has published them, so the broker takes them from another user only if that has the
+tag `impersonator`: rabbitmqctl set_user_tags USER impersonator, for this run only.
+
 First stop all daemons; clients may go on. Then run this once for a virtual host, with the name of
 each actor, and start the daemons with rabbitmq.replication = none or quorum. --url is
 amqp://user:password@host:port/vhost (amqp://guest:guest@127.0.0.1:5672/%2F), and the user must be
@@ -58,6 +61,18 @@ class Broker:
             return None
         channel.close()
         return answer
+
+    def check_user(self):
+        """Checks that messages of other users may be moved, before anything is changed."""
+        properties = pika.BasicProperties(user_id="drover-somebody-else")
+        try:
+            channel = self.connection.channel()
+            channel.confirm_delivery()
+            channel.basic_publish("", "drover.no-such-queue", b"", properties)
+            channel.close()
+        except pika.exceptions.ChannelClosedByBroker as error:
+            raise Wrong(f"the user may not move the messages of others ({error.reply_text}): for "
+                        "this run, rabbitmqctl set_user_tags USER impersonator") from None
 
     def find(self, queue):
         """Returns what a passive declare tells of a queue; None if there is none."""
@@ -119,12 +134,13 @@ def change(broker, queue, exchange, key, options):
 
 def main():
     options = arguments()
-    kind = {"x-queue-type": "quorum"} if options.to == "quorum" else {}
+    kind = {"x-queue-type": "quorum" if options.to == "quorum" else "classic"}
     queues = [(name, name, key, kind) for name, key in FIXED.items()]
     queues += [(f"drover.task.{actor}", TASKS, actor,
                 {"x-dead-letter-exchange": "drover.expired", **kind}) for actor in options.actor]
     try:
         broker = Broker(options.url)
+        broker.check_user()
         for queue in queues:
             print(change(broker, *queue), flush=True)
     except Wrong as wrong:

@@ -29,12 +29,15 @@ static void record_loss(struct supervisor *s)
     }
 }
 
-void loss_on_store_up(struct supervisor *s)
+void loss_on_store_up(struct supervisor *s, bool same_run)
 {
-    bool recent = s->memory == MEMORY_KEPT && s->now < s->kept_since + RECENT_LOSS_MS;
+    bool recent = s->kept_since > 0 && s->now < s->kept_since + RECENT_LOSS_MS;
 
-    if (!s->config.marker || !(recent || s->memory == MEMORY_LOST))
+    if (!s->config.marker || same_run || !(recent || s->memory == MEMORY_LOST))
         return;
+    s->forgotten = true;
+    if (s->memory == MEMORY_UNKNOWN)
+        return; /* until the marker is inspected */
     s->memory = MEMORY_LOST;
     record_loss(s);
 }
@@ -44,7 +47,8 @@ static void on_kept(struct supervisor *s)
 {
     s->memory = MEMORY_KEPT;
     s->kept_since = s->now;
-    s->mark_pause = 0;
+    s->mark_pause = s->mark_due = 0;
+    s->forgotten = false;
     for (uint32_t i = 0; i < s->n; i++)
         s->partitions[i].due[CHORE_EXPIRE] = s->now;
 }
@@ -101,7 +105,7 @@ void loss_on_outcome(struct supervisor *s, enum bus_outcome outcome)
 
 void loss_on_marker(struct supervisor *s, bool there)
 {
-    if (there) {
+    if (there && !s->forgotten) {
         if (s->memory != MEMORY_KEPT)
             on_kept(s);
         return;

@@ -19,9 +19,9 @@ void loss_on_marker(struct supervisor *s, bool there);
 
 void loss_on_bus_down(struct supervisor *s);
 
-/* A store is up again. It may have forgotten a loss of the last minute, although the marker is
- * there. */
-void loss_on_store_up(struct supervisor *s);
+/* A store is up again, in another run of the server unless @same_run. It may have forgotten a loss
+ * of the last minute, although the marker is there. */
+void loss_on_store_up(struct supervisor *s, bool same_run);
 
 /* The answer of a CHORE_LOST. */
 void loss_on_answer(struct supervisor *s, struct partition *p, struct ops_reader *r);

@@ -52,6 +52,7 @@ struct supervisor {
     struct supervisor_config config;
     char *name;
     struct rng rng;
+    char run[64]; /* of the store */
     bool up;
     bool stopping;
     bool inspected; /* drover.replies was inspected */
@@ -61,6 +62,7 @@ struct supervisor {
     uint64_t last_id;
     uint64_t unconfirmed; /* publishes without an outcome */
     enum broker_memory memory;
+    bool forgotten;     /* the store may not know of a loss, although the marker is there */
     uint64_t marker;    /* id of the publish of the marker, else 0 */
     int64_t mark_due;   /* no marker is published before, monotonic ms */
     int64_t kept_since; /* since when MEMORY_KEPT, monotonic ms */

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -337,12 +338,15 @@ static void sweep_all(struct supervisor *s)
         sweep_anew(s, &s->partitions[i]);
 }
 
-static void on_store_up(struct supervisor *s, uint32_t n)
+static void on_store_up(struct supervisor *s, uint32_t n, const char *run)
 {
+    bool same_run = strcmp(s->run, run) == 0;
+
+    snprintf(s->run, sizeof(s->run), "%s", run);
     s->up = true;
     if (s->n) {
         sweep_all(s);
-        loss_on_store_up(s);
+        loss_on_store_up(s, same_run);
         return;
     }
     s->partitions = calloc(n, sizeof(*s->partitions));
@@ -416,7 +420,7 @@ int64_t supervisor_step(struct supervisor *s, const struct supervisor_event *eve
     s->out = out;
     switch (event->type) {
     case SUPERVISOR_STORE_UP:
-        on_store_up(s, event->partitions);
+        on_store_up(s, event->store.partitions, event->store.run);
         break;
     case SUPERVISOR_STORE_DOWN:
         s->up = false;

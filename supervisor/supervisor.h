@@ -54,7 +54,10 @@ struct supervisor_event {
     int64_t now; /* ms, monotonic */
     uint64_t id;
     union {
-        uint32_t partitions;
+        struct {
+            uint32_t partitions;
+            const char *run; /* of the server, another one after each of its starts */
+        } store;
         const struct store_answer *answer;
         enum bus_outcome outcome;
         bool marker; /* it is there */

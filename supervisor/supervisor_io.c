@@ -56,9 +56,10 @@ static int64_t step(void *machine, int64_t now, struct supervisor_event event, s
 static int64_t on_store_up(void *machine, int64_t now, uint32_t partitions, const char *run,
                            struct effects *out)
 {
-    return step(machine, now,
-                (struct supervisor_event){.type = SUPERVISOR_STORE_UP, .partitions = partitions},
-                out);
+    const struct supervisor_event e = {.type = SUPERVISOR_STORE_UP,
+                                       .store = {.partitions = partitions, .run = run}};
+
+    return step(machine, now, e, out);
 }
 
 static int64_t on_store_down(void *machine, int64_t now, struct effects *out)
@@ -116,18 +117,6 @@ static void on_role(void *context, const struct effect *effect)
     uv_timer_start(&io->end, on_end, 0, 0);
 }
 
-static const struct driver_machine events = {
-    .store_up = on_store_up,
-    .store_down = on_store_down,
-    .bus_down = on_bus_down,
-    .answer = on_answer,
-    .outcome = on_outcome,
-    .tick = on_tick,
-    .stop = on_stop,
-    .idle = is_idle,
-    .role = on_role,
-};
-
 /* ---- inspections of drover.marker and drover.replies ---- */
 
 static void tell(struct supervisor_io *io, uint32_t messages, uint32_t consumers)
@@ -156,37 +145,15 @@ static void inspect_replies(struct supervisor_io *io)
     bus_inspect(driver_bus(io->driver), "drover.replies", on_queue, io);
 }
 
-/* Not with quorum queues, which lose nothing; that may turn out only when the bus connects. */
-static bool has_marker(struct supervisor_io *io)
-{
-    struct bus_stats stats;
-
-    bus_stats(driver_bus(io->driver), &stats);
-    return stats.marker;
-}
-
-static void tell_marker(struct supervisor_io *io, bool there)
-{
-    const struct supervisor_event e = {.type = SUPERVISOR_MARKER, .marker = there};
-
-    driver_perform(io->driver, step(io->machine, driver_now(), e, driver_effects(io->driver)));
-    inspect_replies(io);
-}
-
 static void on_marker(void *context, uint32_t messages, uint32_t consumers)
 {
     struct supervisor_io *io = context;
+    const struct supervisor_event e = {.type = SUPERVISOR_MARKER, .marker = messages > 0};
 
-    if (!io->closing)
-        tell_marker(io, messages > 0 || !has_marker(io));
-}
-
-static void inspect_marker(struct supervisor_io *io)
-{
-    if (has_marker(io))
-        bus_inspect(driver_bus(io->driver), BUS_MARKER, on_marker, io);
-    else
-        tell_marker(io, true);
+    if (io->closing)
+        return;
+    driver_perform(io->driver, step(io->machine, driver_now(), e, driver_effects(io->driver)));
+    inspect_replies(io);
 }
 
 /* The marker is first: what follows from the replies counts only if the broker has kept them. */
@@ -202,10 +169,32 @@ static void on_inspect(uv_timer_t *timer)
     if (!driver_bus(io->driver))
         return;
     if (io->marker)
-        inspect_marker(io);
+        bus_inspect(driver_bus(io->driver), BUS_MARKER, on_marker, io);
     else
         inspect_replies(io);
 }
+
+/* What a restarted broker has lost is to be sent again soon. */
+static void on_bus_up(void *context)
+{
+    struct supervisor_io *io = context;
+
+    if (!io->closing)
+        uv_timer_start(&io->inspect, on_inspect, 0, QUEUE_INSPECT_MS);
+}
+
+static const struct driver_machine events = {
+    .store_up = on_store_up,
+    .store_down = on_store_down,
+    .bus_down = on_bus_down,
+    .answer = on_answer,
+    .outcome = on_outcome,
+    .tick = on_tick,
+    .stop = on_stop,
+    .idle = is_idle,
+    .role = on_role,
+    .bus_up = on_bus_up,
+};
 
 /* ---- metrics ---- */
 

@@ -55,6 +55,7 @@ static const struct {
     {"event", "an event or alert, to drover.events"},
     {"dead", "a dead letter"},
     {"pulse", "the message by which a process proves that it consumes"},
+    {"marker", "the message that a restarted broker has lost, from the supervisor"},
 };
 
 static const char *const QUEUES[] = {
@@ -647,7 +648,7 @@ static const char *kind_of(const struct bus_message *m)
         const char *kind;
     } kinds[] = {
         {"drover.tasks", "request"}, {"drover.control", "control"}, {"drover.events", "event"},
-        {"drover.dead", "dead"},     {"drover.pulse", "pulse"},
+        {"drover.dead", "dead"},     {"drover.pulse", "pulse"},     {"drover.marker", "marker"},
     };
 
     if (!*m->exchange)

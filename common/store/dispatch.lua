@@ -179,9 +179,10 @@ end
 
 -- Adds requests in flight to the answer, to be sent again with their present tokens. An earlier
 -- call for the same message may have dispatched them, and its scheduler may have died before it
--- published them.
+-- published them. While no request may be sent, only those are added that were sent again because
+-- the broker may have lost them.
 function add_in_flight(job, list)
-  if #list == 0 or not can_dispatch(job) then
+  if #list == 0 then
     return
   end
   local fields, steps = {}, {}
@@ -193,7 +194,8 @@ function add_in_flight(job, list)
     local i = steps[k]
     local rec = parse_record(text, step_of(job.def, i))
     local wait = wait_left(job, i, rec)
-    if rec.state == STEP.IN_FLIGHT and wait > 0 then
+    if rec.state == STEP.IN_FLIGHT and wait > 0
+      and (can_dispatch(job) or was_sent_again(job, i, rec)) then
       job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait, again = true}
       call('HSET', job.p .. 'data:' .. job.id, 'c' .. i, rec.token)
     end

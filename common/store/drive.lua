@@ -152,8 +152,11 @@ function functions.drive(p, job_id, nonce, by, again, list, first)
       if rec.state == STEP.RECOVERY_REQUESTED then
         drive_marked(job, i, rec, nonce)
       elseif rec.state == STEP.IN_FLIGHT then
-        local at = known_losses and is_lost(job, i, rec, known_losses)
-        if at then
+        local at, later
+        if known_losses then
+          at, later = is_lost(job, i, rec, known_losses)
+        end
+        if at and later <= now then
           send_again(job, i, rec, at)
         elseif again == '1' then
           in_flight[#in_flight + 1] = i

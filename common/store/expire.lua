@@ -53,13 +53,18 @@ local function expire_step(job, i, text, lease_factor, clock, known_losses, name
   if rec.state == STEP.IN_FLIGHT then
     local t = terms_of(job.def, i, rec.asked)
     local given = wait_of(t, rec) + t.lock
+    if known_losses then
+      local lost, later = is_lost(job, i, rec, known_losses)
+      if lost then
+        if later <= job.now then
+          named[#named + 1] = i
+        end
+        return rec.till > job.now and min(rec.till, job.now + ASK_AGAIN) or job.now + ASK_AGAIN
+      end
+    end
     if rec.till > job.now + given then -- no dispatch gives more: the clock was set back
       rec.till = job.now + given
       job.records[i] = rec
-    end
-    if known_losses and is_lost(job, i, rec, known_losses) then
-      named[#named + 1] = i
-      return rec.till > job.now and min(rec.till, job.now + ASK_AGAIN) or job.now + ASK_AGAIN
     end
     local till = lease_end(clock, rec.till, given)
     if till > rec.till then

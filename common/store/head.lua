@@ -140,7 +140,7 @@ local walk_ahead, reset_counts, has_tried, retry_applies, retry_ahead, work_off_
 local put, put_transition, only_code, put_code
 
 -- lost.lua: messages that the broker has lost; `lost`
-local losses, is_lost, send_again
+local losses, was_sent_again, is_lost, send_again
 
 -- clock.lua: the store's clock
 local read_clock, write_clock, watch_clock, is_quiet, lease_end

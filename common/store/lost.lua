@@ -30,26 +30,38 @@ function losses(p, now, mends)
   return found
 end
 
+-- Whether the request of a dispatch was sent again under its token, for any loss.
+function was_sent_again(job, i, rec)
+  local again = unpack(call('HMGET', job.p .. 'data:' .. job.id, 'x' .. int(i)))
+  return again and match(again, '^%S+') == rec.token
+end
+
+-- Whether a dispatch with this LockedUntil was made at or before the loss. If LockedUntil is later
+-- than any dispatch can set it the clock was set back since: then it counts as made before.
+local function made_before(job, t, rec, till, at)
+  local given = wait_of(t, rec) + t.lock
+  return till - given <= at or till > job.now + given
+end
+
 -- Whether the broker may have lost the request of this dispatch, or its reply, and the request was
--- not sent again since. known: of losses(). Return: nil, or when the loss was recorded. A dispatch
--- whose agent sends heartbeats is not lost before they end; one that the deadline has ended is not
+-- not sent again since. known: of losses(). Return: nil; or when the loss was recorded, and the
+-- time before which the request is not to be sent again: if the agent sends heartbeats, three of
+-- them after its last Progress, and after the loss. A dispatch that the deadline has ended is not
 -- sent again.
 function is_lost(job, i, rec, known)
   local t = terms_of(job.def, i, rec.asked)
   local at = max(known[ALL] or 0, known[t.actor] or 0)
-  if at == 0 or cut_by_deadline(job, rec) or rec.till - t.lock > at + wait_of(t, rec) then
+  if at == 0 or cut_by_deadline(job, rec) or not made_before(job, t, rec, rec.till, at) then
     return nil
   end
   local progress, again
     = unpack(call('HMGET', job.p .. 'data:' .. job.id, 'p' .. int(i), 'x' .. int(i)))
-  local limit = progress and match(progress, '^(%S+)') == rec.token
+  local limit = progress and match(progress, '^%S+') == rec.token
     and tonumber(match(progress, '^%S+ (%d+)'))
-  if limit and limit - t.lock > at + wait_of(t, rec)
-    or limit and t.heartbeat > 0 and rec.till > job.now
-    or again == rec.token .. ' ' .. int(at) then
+  if limit and not made_before(job, t, rec, limit, at) or again == rec.token .. ' ' .. int(at) then
     return nil
   end
-  return at
+  return at, limit and t.heartbeat > 0 and max(rec.till, at + 3 * t.heartbeat) or 0
 end
 
 -- Adds the request of a dispatch that is lost to the answer: the same token, with all its time
@@ -77,7 +89,11 @@ end
 local function make_due(p, id, now)
   local key = p .. 'job:' .. id
   local busy, due = unpack(call('HMGET', key, 'busy', 'due'))
-  if busy ~= '0' and (tonumber(due) or now + 1) > now then
+  if not busy or busy == '0' then
+    return
+  end
+  call('HDEL', key, 'scan') -- it has passed steps that were not lost then
+  if (tonumber(due) or now + 1) > now then
     call('HSET', key, 'due', int(now))
     call('ZADD', p .. 'due', int(now), id)
   end

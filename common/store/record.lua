@@ -189,7 +189,8 @@ function functions.unsent(p, job_id, nonce, by, number, list, first)
       local known_token, known_number = match(known or '', '^(%S+) (%d+)$')
       local is_late = known_token == token and tonumber(known_number) >= tonumber(number)
       local wait = wait_left(job, i, rec)
-      if can_dispatch(job) and not is_obsolete(job, rec) and wait > 0 then
+      local wanted = can_dispatch(job) and not is_obsolete(job, rec)
+      if wait > 0 and (wanted or was_sent_again(job, i, rec)) then
         job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait, again = copied}
         call('HSET', p .. 'data:' .. job.id, 'u' .. i,
           token .. ' ' .. (is_late and known_number or number))
@@ -242,8 +243,9 @@ local function refusal(job, i, rec, op)
   elseif rec.asked == STATE.ACTIVE and job.bytes + #op.result > DATA_MAX then
     return 'DATA_FULL'
   elseif (op.kind == REPORT.UNSTARTED or op.kind == REPORT.REJECTED)
-    and progress_of(job.p, job.id, i, rec.token) then
-    return 'BEGUN' -- the agent died, lost its connection or rejected it: LockedUntil decides
+    and (progress_of(job.p, job.id, i, rec.token) or was_sent_again(job, i, rec)) then
+    -- the agent died, lost its connection or rejected it, or has another copy: LockedUntil decides
+    return 'BEGUN'
   end
 end
 

@@ -194,8 +194,8 @@ class Client:
 
     # --- queues ---
 
-    def queue(self, name):
-        """Returns (messages, consumers) of a queue, (0, 0) if there is no such queue."""
+    def find(self, name):
+        """Returns (messages, consumers) of a queue, None if there is no such queue."""
 
         def ask(channel):
             try:
@@ -204,9 +204,13 @@ class Client:
             except pika.exceptions.ChannelClosedByBroker as error:
                 if error.reply_code != 404:
                     raise
-                return 0, 0
+                return None
 
         return self.call(ask)
+
+    def queue(self, name):
+        """Returns (messages, consumers) of a queue, (0, 0) if there is no such queue."""
+        return self.find(name) or (0, 0)
 
     def get(self, queue):
         """Removes the next message from a queue; returns (properties, body), or None."""

@@ -569,6 +569,9 @@ class Cluster:
                 "a leader of every partition",
                 timeout * SLOW,
             )
+            # else what the test does first is sent twice
+            servers.wait_for(lambda: self.client.find("drover.marker") != (0, 0), "the marker",
+                             timeout * SLOW)
 
     def stop(self):
         """Ends all daemons as an operator would, and returns all complaints."""

@@ -410,8 +410,8 @@ RULES = {
         ),
         "a redelivered reply does not send its follow-up requests again": (
             lua("dispatch"),
-            "if #list == 0 or not can_dispatch(job) then",
-            "if true then",
+            "  if #list == 0 then\n    return\n  end\n  local fields, steps",
+            "  if true then\n    return\n  end\n  local fields, steps",
         ),
         "a call that is repeated after a lost answer does not count as redelivered": (
             "scheduler/op.c",
@@ -804,7 +804,8 @@ RULES = {
         "a returned request that an agent has begun is taken from that agent": (
             lua("record"),
             "  elseif (op.kind == REPORT.UNSTARTED or op.kind == REPORT.REJECTED)\n"
-            "    and progress_of(job.p, job.id, i, rec.token) then\n",
+            "    and (progress_of(job.p, job.id, i, rec.token) or"
+            " was_sent_again(job, i, rec)) then\n",
             "  elseif false then\n",
             FUNCTIONS_TEST + "test_expired_request_with_progress_stays_in_flight",
         ),
@@ -964,9 +965,8 @@ RULES = {
         ),
         "a request that has waited is sent although its job does not want it": (
             lua("record"),
-            "      if can_dispatch(job) and not is_obsolete(job, rec) and wait > 0 then\n"
-            "        job.dispatched",
-            "      if wait > 0 then\n        job.dispatched",
+            "      if wait > 0 and (wanted or was_sent_again(job, i, rec)) then\n",
+            "      if wait > 0 then\n",
             f"{DISPATCH} test_waited_request_of_a_cancelled_job",
         ),
         "a request that has waited is lost": (
@@ -5711,24 +5711,17 @@ RULES = {
             "    return m->transient || (false && m->cached",
             "tests/fault/test_transient.py Transient.test_replies_in_their_queue",
         ),
-        "quorum queues that exist are refused": (
+        "classic queues that exist are refused": (
             "common/io/bus/topology.c",
-            "link->config->as_found && (is_quorum(link->why) ||",
-            "link->config->as_found && (false ||",
+            "    bool adapts = link->config->as_found && is_classic(link->why);\n",
+            "    bool adapts = false;\n",
             "tests/integration/operation/test_replication.py Replication.test_queues_that_exist",
-        ),
-        "daemons that may not declare use transient messages without a marker": (
-            "common/io/bus/topology.c",
-            "(is_quorum(link->why) || lacks_marker(link))",
-            "is_quorum(link->why)",
-            "tests/integration/operation/test_replication.py Replication.test_without_the_marker",
         ),
         "a type that was chosen gives way to that of the queues": (
             "common/io/bus/topology.c",
-            "    bool adapts = link->config->as_found && (",
-            "    bool adapts = (",
-            "tests/integration/operation/test_replication.py "
-            "Replication.test_queues_of_another_type",
+            "    bool adapts = link->config->as_found && is_classic",
+            "    bool adapts = is_classic",
+            "tests/integration/operation/test_replication.py Replication.test_chosen_quorum",
         ),
         "settings that contradict each other are accepted": (
             "common/io/config/config.c",
@@ -5790,8 +5783,8 @@ RULES = {
         ),
         "a store that restarts may forget what the broker has lost": (
             "supervisor/loss.c",
-            "    bool recent = s->memory == MEMORY_KEPT &&",
-            "    bool recent = false && s->memory == MEMORY_KEPT &&",
+            "    bool recent = s->kept_since > 0 &&",
+            "    bool recent = false && s->kept_since > 0 &&",
             f"{LOSS} test_loss_that_the_store_forgets",
         ),
         "a job that was submitted before is looked at only when it is due": (
@@ -5802,28 +5795,63 @@ RULES = {
         ),
         "a dispatch that was made since is sent again": (
             lua("lost"),
-            "rec.till - t.lock > at + wait_of(t, rec) then",
-            "false then",
+            "  return till - given <= at or till > job.now + given\n",
+            "  return true\n",
             FUNCTIONS_TEST + "test_lost_dispatches",
+        ),
+        "a loss after the clock was set back is not seen": (
+            lua("lost"),
+            "  return till - given <= at or till > job.now + given\n",
+            "  return till - given <= at\n",
+            FUNCTIONS_TEST + "test_loss_after_dispatches_of_before_the_clock_was_set_back",
+        ),
+        "the scan of a large job passes over what was lost": (
+            lua("lost"),
+            "  call('HDEL', key, 'scan') -- it has passed steps that were not lost then\n",
+            "",
+            FUNCTIONS_TEST + "test_loss_during_a_scan",
         ),
         "a dispatch is sent again for ever": (
             lua("lost"),
-            "    or again == rec.token .. ' ' .. int(at) then\n",
-            "    then\n",
+            " or again == rec.token .. ' ' .. int(at) then\n",
+            " then\n",
             FUNCTIONS_TEST + "test_lost_dispatches",
         ),
         "a dispatch whose agent sends heartbeats is sent again": (
             lua("lost"),
-            "    or limit and t.heartbeat > 0 and rec.till > job.now\n",
-            "",
+            "  return at, limit and t.heartbeat > 0 and",
+            "  return at, false and",
             FUNCTIONS_TEST + "test_lost_dispatch_with_heartbeats",
         ),
         "a lost dispatch expires": (
             lua("expire"),
-            "    if known_losses and is_lost(job, i, rec, known_losses) then\n",
-            "    if rec.till > job.now and known_losses\n"
-            "      and is_lost(job, i, rec, known_losses) then\n",
+            "    if known_losses then\n",
+            "    if known_losses and rec.till > job.now then\n",
             FUNCTIONS_TEST + "test_lost_dispatch_with_heartbeats",
+        ),
+        "what was sent again is given up while the job is on hold": (
+            lua("dispatch"),
+            "      and (can_dispatch(job) or was_sent_again(job, i, rec)) then\n",
+            "      and can_dispatch(job) then\n",
+            FUNCTIONS_TEST + "test_request_that_is_sent_again_is_not_given_up",
+        ),
+        "what was sent again and waits is given up": (
+            lua("record"),
+            "      if wait > 0 and (wanted or was_sent_again(job, i, rec)) then\n",
+            "      if wait > 0 and wanted then\n",
+            FUNCTIONS_TEST + "test_request_that_is_sent_again_is_not_given_up",
+        ),
+        "a copy that comes back ends the other": (
+            lua("record"),
+            "(progress_of(job.p, job.id, i, rec.token) or was_sent_again(job, i, rec)) then\n",
+            "progress_of(job.p, job.id, i, rec.token) then\n",
+            FUNCTIONS_TEST + "test_request_that_is_sent_again_is_not_given_up",
+        ),
+        "the marker ends a record that is made again": (
+            "supervisor/loss.c",
+            "    if (there && !s->forgotten) {\n",
+            "    if (there) {\n",
+            f"{LOSS} test_marker_while_it_is_recorded_again",
         ),
         "evidence of before the loss counts": (
             lua("lost"),
@@ -5845,8 +5873,8 @@ RULES = {
         ),
         "a dispatch is sent again after its deadline": (
             lua("lost"),
-            "  if at == 0 or cut_by_deadline(job, rec) or rec.till",
-            "  if at == 0 or rec.till",
+            "  if at == 0 or cut_by_deadline(job, rec) or not",
+            "  if at == 0 or not",
         ),
         "jobs beyond the first call are not looked at": (
             lua("lost"),

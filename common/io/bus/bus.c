@@ -598,7 +598,6 @@ static int64_t tls_expiry(const struct bus *bus)
 void bus_stats(const struct bus *bus, struct bus_stats *out)
 {
     *out = bus->stats;
-    out->marker = bus->config.marker && !bus->quorum;
     out->tls_expiry = tls_expiry(bus);
     out->refused = bus->publisher.link.n_refused + bus->consumer.link.n_refused;
     if (!list_empty(&bus->open)) {

@@ -74,8 +74,8 @@ struct bus_config {
     uint16_t prefetch;      /* of the consumer */
     bool declare;           /* declare the topology, or only check exchanges and queues */
     bool quorum;            /* type of the queues that are declared ... */
-    bool as_found;          /* ... unless queues of the other type exist */
-    bool cached;            /* messages that are `cached` are transient, not to quorum queues */
+    bool as_found;          /* ... but classic queues that exist are kept */
+    bool cached;            /* messages that are `cached` are transient */
     bool marker;            /* declare BUS_MARKER as well: its queue is always classic */
     bool identify;       /* publishes say who has logged in (user_id), which the broker compares */
     int confirm_ms;      /* default 300000: before a publish counts as not confirmed; six
@@ -114,7 +114,6 @@ struct bus_stats {
     bool up;
     bool blocked;
     bool pulse;        /* what bus_pulse() sends should come back */
-    bool marker;       /* BUS_MARKER should be there: config.marker, and no quorum queues found */
     uint64_t connects; /* successful, of both connections */
     uint64_t refused;  /* connections, queues and rights that the broker has refused, and
                           certificates of brokers; a person must change something */

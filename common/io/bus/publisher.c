@@ -562,7 +562,7 @@ static void publisher_lost(struct link *link)
     p->n_wire = 0;
     p->last_tag = 0;
     p->reads = READS_UNKNOWN;
-    p->inspection.asked = false;
+    p->inspection.asked = p->inspection.answered = false;
     forget_declarable(p);
     p->declaring = false;
 }

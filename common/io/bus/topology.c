@@ -63,8 +63,8 @@ static int declare_queue(struct link *link, uint16_t channel, const char *name,
 
     if (dead_letter_exchange)
         entries[(*n)++] = table_text("x-dead-letter-exchange", dead_letter_exchange);
-    if (*link->quorum)
-        entries[(*n)++] = table_text("x-queue-type", "quorum");
+    /* not left out: a virtual host may have another default */
+    entries[(*n)++] = table_text("x-queue-type", *link->quorum ? "quorum" : "classic");
     return link_call(link, channel, AMQP_QUEUE_DECLARE_METHOD, &declare,
                      AMQP_QUEUE_DECLARE_OK_METHOD, NULL, "queue %s", name);
 }
@@ -210,30 +210,24 @@ int topology_ensure(struct link *link)
     bool passive = !link->config->declare;
     int r = ensure_fixed(link, passive);
 
-    if (!r && link->config->marker && !*link->quorum)
+    if (!r && link->config->marker)
         r = declare_marker(link, passive);
     return r ? r : ensure_tasks(link, passive);
 }
 
-/* In the words of the broker that refuses to declare a quorum queue as a classic one. */
-static bool is_quorum(const char *why)
+/* In the words of the broker that refuses to declare a classic queue as a quorum queue. */
+static bool is_classic(const char *why)
 {
-    return strstr(why, "'x-queue-type'") && strstr(why, "current is the value 'quorum'");
-}
-
-/* Where a process may not declare, the queue of the marker tells: only with classic queues is it
- * needed. */
-static bool lacks_marker(const struct link *link)
-{
-    return link->config->marker && !link->config->declare && strstr(link->why, BUS_MARKER);
+    return strstr(why, "'x-queue-type'") &&
+           (strstr(why, "received the value 'quorum'") || strstr(why, "received 'quorum'"));
 }
 
 bool topology_adapt(struct link *link)
 {
-    bool adapts = link->config->as_found && (is_quorum(link->why) || lacks_marker(link));
+    bool adapts = link->config->as_found && is_classic(link->why);
 
-    if (adapts && !*link->quorum)
-        log_info("queues_kept", LOG_S("type", "quorum"), LOG_S("why", link->why));
-    *link->quorum |= adapts;
+    if (adapts && *link->quorum) /* the other link may have found out before */
+        log_info("queues_kept", LOG_S("type", "classic"), LOG_S("why", link->why));
+    *link->quorum &= !adapts;
     return adapts;
 }

@@ -107,12 +107,11 @@ static void set_queues(struct bus_config *bus, const struct config *config)
     const bool several = strchr(config->rabbitmq.host, ',');
     const bool none = replication == CONFIG_REPLICATION_NONE;
 
-    bus->quorum = replication == CONFIG_REPLICATION_QUORUM || type == CONFIG_QUORUM ||
-                  (several && type == CONFIG_QUEUES_AUTO);
-    bus->as_found = !bus->quorum && !none && type == CONFIG_QUEUES_AUTO;
-    bus->cached = !bus->quorum && (none || steps == CONFIG_TRANSIENT ||
-                                   (type == CONFIG_QUEUES_AUTO && steps == CONFIG_STEPS_AUTO));
-    bus->marker = bus->cached && !several;
+    bus->quorum = !none && type != CONFIG_CLASSIC;
+    bus->as_found = bus->quorum && replication == CONFIG_REPLICATION_AUTO &&
+                    type == CONFIG_QUEUES_AUTO && !several;
+    bus->cached = !bus->quorum && (none || steps == CONFIG_TRANSIENT) && !several;
+    bus->marker = bus->cached;
 }
 
 struct bus_config config_bus(const struct config *config, const char *service)

@@ -277,6 +277,8 @@ static void on_bus_up(void *ctx)
     pulse_restart(&d->pulse);
     log_info("bus_up");
     send_pulse(d);
+    if (d->machine->bus_up)
+        d->machine->bus_up(d->context);
 }
 
 static void on_bus_down(void *ctx, const char *why)

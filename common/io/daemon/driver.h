@@ -54,6 +54,7 @@ struct driver_machine {
     int64_t (*stop)(void *machine, int64_t now, struct effects *out);
     bool (*idle)(const void *machine); /* nothing is in progress: a process that stops may end */
     void (*role)(void *context, const struct effect *effect); /* EFFECT_ROLE */
+    void (*bus_up)(void *context);
 };
 
 struct driver_health {

@@ -25,7 +25,7 @@ POINTS = {
     "store.inspect": "scheduler",
     "store.lead": "supervisor",
     "store.look": None,  # test_dry_run
-    "store.lost": None,  # tests/fault/test_transient.py
+    "store.lost": "supervisor",
     "store.mark": "scheduler",
     "store.record": "scheduler",
     "store.renew": "scheduler",
@@ -49,6 +49,7 @@ POINTS = {
     "publish.event": "scheduler",
     "publish.dead": "scheduler",
     "publish.pulse": "agent",
+    "publish.marker": "supervisor",
     "delivery.submit": "scheduler",
     "delivery.replies": "scheduler",
     "delivery.control": "scheduler",

@@ -39,31 +39,45 @@ class Replication(cluster.TestCase):
     def await_marker(self, c):
         servers.wait_for(lambda: c.client.queue(MARKER)[0] == 1, "the marker")
 
-    def test_new_queues(self):
-        """By default they are classic ones, with a marker."""
-        c = self.cluster()
+    def test_none(self):
+        """Classic queues, with a marker."""
+        c = self.cluster(settings=settings(replication="none"))
         self.complete(c, "job")
         self.await_marker(c)
         types = self.types(c)
         self.assertEqual({"classic"}, set(types.values()))
         self.assertLessEqual({*FIXED, MARKER, "drover.task.demo"}, set(types))
 
+    def test_new_queues(self):
+        """By default they are quorum queues."""
+        c = self.cluster()
+        self.complete(c, "job")
+        types = self.types(c)
+        self.assertEqual({"quorum"}, set(types.values()))
+        self.assertNotIn(MARKER, types)
+
     def test_queues_that_exist(self):
-        """They keep their type; a line of the log says so, and nothing needs a person."""
-        c = self.cluster(settings=settings(replication="quorum"))
+        """By default they keep their type: a line of the log says so, nothing needs a person, and
+        no message is transient."""
+        c = self.cluster(settings=settings(replication="none"))
         self.complete(c, "before")
         for daemon in c.daemons:
             daemon.stop()
             daemon.configure(rabbitmq={"replication": "auto"})
+        for daemon in (*c.schedulers, *c.supervisors):
             daemon.start()
-        self.complete(c, "after")
+        c.client.submit(wire.submit("job", [wire.step("s", **LONG)]))
+        servers.wait_for(lambda: c.client.queue("drover.task.demo")[0] == 1, "the request")
+        lines = self.rabbit.rabbitmqctl("list_queues", "--silent", "-p", c.name, "name",
+                                        "messages_persistent")
+        self.assertIn("drover.task.demo\t1", lines.splitlines())
+        c.agents[0].start()
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
         for daemon in c.daemons:
             (line,) = daemon.records("queues_kept")[-1:]
-            self.assertEqual("quorum", line["type"])
+            self.assertEqual("classic", line["type"])
             self.assertEqual([], daemon.records("bus_refused"))
-        types = self.types(c)
-        self.assertEqual({"quorum"}, set(types.values()))
-        self.assertNotIn(MARKER, types)
+        self.assertEqual({"classic"}, set(self.types(c).values()))
 
     def test_queues_of_another_type(self):
         """The broker refuses them: the error names queue, setting and command."""
@@ -78,25 +92,15 @@ class Replication(cluster.TestCase):
         for part in ("drover.submit", "rabbitmq.replication", "deploy/change_queues.py"):
             self.assertIn(part, why)
 
-    def test_without_the_marker(self):
-        """Daemons that may not declare, and find no marker, take the broker for one that keeps all
-        messages: none of theirs is transient, also in classic queues."""
-        c = self.cluster(settings=settings(queue_type="classic"))
-        self.complete(c, "before")
-        for daemon in c.daemons:
-            daemon.stop()
-            daemon.configure(rabbitmq={"queue_type": "auto", "declare": False})
-        for daemon in (*c.schedulers, *c.supervisors):
-            daemon.start()
-        c.client.submit(wire.submit("job", [wire.step("s", **LONG)]))
-        servers.wait_for(lambda: c.client.queue("drover.task.demo")[0] == 1, "the request")
-        lines = self.rabbit.rabbitmqctl("list_queues", "--silent", "-p", c.name, "name",
-                                        "messages_persistent")
-        self.assertIn("drover.task.demo\t1", lines.splitlines())
-        c.agents[0].start()
-        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
-        for daemon in c.daemons:
-            self.assertEqual([], daemon.records("bus_refused"))
+    def test_chosen_quorum(self):
+        """Likewise the other way round."""
+        c = self.cluster(settings=settings(replication="none"), supervisors=0)
+        self.complete(c, "job")
+        scheduler = c.schedulers[0]
+        scheduler.stop()
+        scheduler.configure(rabbitmq={"replication": "quorum"})
+        scheduler.start()
+        servers.wait_for(lambda: scheduler.records("bus_refused"), "the refusal")
 
     def change(self, c, kind):
         return subprocess.run(
@@ -117,9 +121,13 @@ class Replication(cluster.TestCase):
                 number += 1
             servers.wait_for(lambda: c.client.queue("drover.submit")[0] == 0
                              and c.client.queue("drover.task.demo")[0] > 0, "the requests")
-            refused = self.change(c, kind)
-            self.assertEqual(1, refused.returncode, refused)
-            self.assertRegex(refused.stderr, "drover.submit has 1 consumers: stop all daemons")
+            for tags, why in ((["administrator"], "set_user_tags USER impersonator"),
+                              (["administrator", "impersonator"],
+                               "drover.submit has 1 consumers: stop all daemons")):
+                self.rabbit.rabbitmqctl("set_user_tags", "guest", *tags)
+                refused = self.change(c, kind)
+                self.assertEqual(1, refused.returncode, refused)
+                self.assertIn(why, refused.stderr)
             for daemon in c.daemons:
                 daemon.stop()
             c.client.submit(wire.submit(f"job{number}", [wire.step("s", **LONG)]))

@@ -1633,6 +1633,51 @@ class Functions(unittest.TestCase):
         self.record("A")
         self.assertEqual([], self.drive(1).requests)
 
+    def test_loss_after_dispatches_of_before_the_clock_was_set_back(self):
+        """Their LockedUntil lies too far ahead: they count as made before the loss, however many
+        jobs `expire` inspects at a time."""
+        self.define("d", LONG)
+        self.redis.set("skew", 5000)
+        for i in range(3):
+            self.submit_call(job=f"job{i}")
+        self.redis.set("skew", 0)
+        self.lose()
+        named = []
+        for _ in range(3):
+            time.sleep(0.002)
+            dues, _ = self.named(self.expire(limit=1))
+            named += [job for job, _, steps in dues]
+        self.assertEqual(["job0", "job1", "job2"], sorted(named))
+
+    def test_loss_during_a_scan(self):
+        """The scan of a large job begins anew: the steps that it has passed were not lost then."""
+        self.submit(*[LONG] * 400)
+        scan = f"250 {self.now() + 60000}"
+        self.redis.hset(f"{KEYS}job:{JOB}", mapping={"scan": scan, "plain": 0})
+        self.lose()
+        self.assertEqual(0, min(self.steps_named()[0][0]))
+
+    def test_loss_of_an_entry_without_a_job(self):
+        """It is left to the sweep."""
+        self.redis.zadd(f"{KEYS}open", {"ghost": 1})
+        self.lose()
+        self.assertEqual(0, self.redis.exists(f"{KEYS}job:ghost", f"{KEYS}due"))
+
+    def test_request_that_is_sent_again_is_not_given_up(self):
+        """A scheduler that is asked again for it, or that could not send it for a second, sends it,
+        also while the job is on hold. If one of its copies comes back the other may be in use."""
+        self.submit(LONG)
+        token = self.step(0).token
+        self.steer("pause")
+        self.lose()
+        for again in (0, 1, 1):
+            self.assertEqual([token], [r.token for r in self.drive(0, again=again).requests])
+        self.assertEqual([token], self.unsent(1, token))
+        self.steer("resume")
+        self.steer("cancel")
+        self.assertEqual([token], self.unsent(2, token))
+        self.assertEqual("BEGUN", self.reply("N", token).code)
+
     def test_loss_of_many_jobs(self):
         """Each call visits five hundred jobs, whichever end meanwhile."""
         self.define("d", LONG)

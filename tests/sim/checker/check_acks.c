@@ -291,8 +291,7 @@ static bool must_be_resent(const struct checker *c, const struct job *job,
 {
     const struct token *token = step < job->w->n_steps ? job->steps[step].flying : NULL;
 
-    return token && token->resent_by == &drive->led_to && !token->resent && !job->ending &&
-           !*job->hold && !is_too_late(c, token) && !is_left_to_its_lease(c, job, token);
+    return token && token->resent_by == &drive->led_to && !token->resent && !is_too_late(c, token);
 }
 
 /* A token whose request this call has had to send, and that was not sent; NULL: none. */

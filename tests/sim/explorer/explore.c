@@ -62,7 +62,7 @@ const char *explore_budget_name(uint32_t budget)
         [EXPLORE_DOUBLED] = "doubled", [EXPLORE_REFUSED] = "refused",
         [EXPLORE_CUT] = "cut",         [EXPLORE_STORE_LOST] = "store",
         [EXPLORE_FAILURE] = "failure", [EXPLORE_PERMANENT] = "permanent",
-        [EXPLORE_TIME] = "time",
+        [EXPLORE_RESTART] = "restart", [EXPLORE_TIME] = "time",
     };
 
     return budget < EXPLORE_BUDGETS_ ? names[budget] : NULL;

@@ -36,6 +36,7 @@ enum explore_budget {
     EXPLORE_STORE_LOST, /* a call has no answer, and may have been executed, or may be later */
     EXPLORE_FAILURE,    /* a handler fails */
     EXPLORE_PERMANENT,  /* a handler fails for good */
+    EXPLORE_RESTART,    /* the broker loses its transient messages */
     EXPLORE_TIME,       /* time passes while events are left */
     EXPLORE_BUDGETS_,
 };

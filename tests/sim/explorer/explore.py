@@ -69,6 +69,7 @@ LARGE = [
     f"--steps 2 {ONE} --budget failure=1,store=1",
     f"--steps 2 {ONE} --budget permanent=1,store=1",
     f"--steps 3 {ONE} --budget cut=1 --struck agent",
+    f"--steps 1 {ONE} --budget restart=1",
     f"--steps 2 {ONE} --budget crash=1",
     f"--steps 3 {ONE} --budget crash=1",
     f"--steps 3 {ONE} --budget time=1",

@@ -189,7 +189,7 @@ static void start(struct world *w, int i)
     assert_int_equal(supervisor_new(&w->peers[i].machine, &config, &rng), 0);
     w->peers[i].frozen = false;
     feed(w, &w->peers[i],
-         (struct supervisor_event){.type = SUPERVISOR_STORE_UP, .partitions = PARTITIONS});
+         (struct supervisor_event){.type = SUPERVISOR_STORE_UP, .store = {PARTITIONS, "run"}});
 }
 
 static void birth(struct world *w, int i)
@@ -638,7 +638,7 @@ static void test_sweep_when_the_store_is_up_again(void **state)
     w->left = UINT32_MAX;
     feed(w, &w->peers[0], (struct supervisor_event){.type = SUPERVISOR_STORE_DOWN});
     feed(w, &w->peers[0],
-         (struct supervisor_event){.type = SUPERVISOR_STORE_UP, .partitions = PARTITIONS});
+         (struct supervisor_event){.type = SUPERVISOR_STORE_UP, .store = {PARTITIONS, "run"}});
     assert_int_equal(w->calls, PARTITIONS);
 }
 

@@ -183,8 +183,8 @@ static void supervisor_start(struct process *p)
     p->inspection.fire = on_inspect_replies;
     p->inspection.held_until = &p->held_until;
     timeline_add(p->world->t, &p->inspection, INSPECT_MS);
-    supervisor_event(
-        p, (struct supervisor_event){.type = SUPERVISOR_STORE_UP, .partitions = plan->partitions});
+    supervisor_event(p, (struct supervisor_event){.type = SUPERVISOR_STORE_UP,
+                                                  .store = {plan->partitions, p->world->run}});
 }
 
 /* ---- agents ---- */
@@ -680,7 +680,7 @@ void role_store_up(struct process *p)
         return;
     }
     supervisor_event(p, (struct supervisor_event){.type = SUPERVISOR_STORE_UP,
-                                                  .partitions = w->plan->partitions});
+                                                  .store = {w->plan->partitions, w->run}});
 }
 
 void role_bus_down(struct process *p)

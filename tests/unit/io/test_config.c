@@ -462,7 +462,7 @@ static void test_replication(void **state)
         const char *settings;
         bool quorum, as_found, cached, marker;
     } rows[] = {
-        {"", false, true, true, true},
+        {"", true, true, false, false},
         {"replication = \"none\";", false, false, true, true},
         {"replication = \"quorum\";", true, false, false, false},
         {"host = \"a,b\";", true, false, false, false},
@@ -473,8 +473,10 @@ static void test_replication(void **state)
         {"queue_type = \"classic\"; step_messages = \"persistent\";", false, false, false, false},
         {"queue_type = \"classic\"; step_messages = \"transient\";", false, false, true, true},
         {"host = \"a,b\"; queue_type = \"classic\";", false, false, false, false},
-        {"step_messages = \"persistent\";", false, true, false, false},
-        {"step_messages = \"transient\";", false, true, true, true},
+        {"host = \"a,b\"; queue_type = \"classic\"; step_messages = \"transient\";", false, false,
+         false, false},
+        {"step_messages = \"persistent\";", true, true, false, false},
+        {"step_messages = \"transient\";", true, true, false, false},
         {"replication = \"none\"; queue_type = \"classic\"; step_messages = \"transient\";", false,
          false, true, true},
         {"replication = \"quorum\"; queue_type = \"quorum\";", true, false, false, false},

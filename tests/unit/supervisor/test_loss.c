@@ -155,7 +155,7 @@ static void start(struct world *w, struct supervisor_config config)
     config.lease_ms = 5000;
     config.retention_ms = config.sweep_ms = 1000 * MINUTE;
     assert_int_equal(supervisor_new(&w->machine, &config, &rng), 0);
-    feed(w, (struct supervisor_event){.type = SUPERVISOR_STORE_UP, .partitions = PARTITIONS});
+    feed(w, (struct supervisor_event){.type = SUPERVISOR_STORE_UP, .store = {PARTITIONS, "run"}});
     feed(w, (struct supervisor_event){.type = SUPERVISOR_QUEUE, .queue = {.consumers = 1}});
 }
 
@@ -258,21 +258,25 @@ static void test_marker_of_another_connection(void **state)
     assert_int_equal(next_factor(w, 0), NOTHING_EXPIRES);
 }
 
+static void store_up(struct world *w, const char *run)
+{
+    feed(w, (struct supervisor_event){.type = SUPERVISOR_STORE_UP, .store = {PARTITIONS, run}});
+}
+
 /* A store that is up again may have lost its last writes, and with them that of the loss. */
 static void test_loss_that_the_store_forgets(void **state)
 {
     struct world *w = *state;
-    const struct supervisor_event up = {.type = SUPERVISOR_STORE_UP, .partitions = PARTITIONS};
 
     start(w, (struct supervisor_config){.marker = true});
     inspect(w, false);
     answer_lost(w, 0, "");
-    feed(w, up);
+    store_up(w, "1");
     answer_lost(w, 1, "");
     assert_int_equal(w->markers, 0);
     answer_lost(w, 0, "");
     assert_int_equal(w->markers, 1);
-    feed(w, up); /* before the broker has confirmed the marker */
+    store_up(w, "2"); /* before the broker has confirmed the marker */
     settle_marker(w, BUS_CONFIRMED);
     assert_int_equal(next_factor(w, 0), NOTHING_EXPIRES);
     answer_lost(w, 0, "");
@@ -280,14 +284,49 @@ static void test_loss_that_the_store_forgets(void **state)
     assert_int_equal(w->markers, 2);
     settle_marker(w, BUS_CONFIRMED);
     w->now += MINUTE / 2;
-    feed(w, up);
+    store_up(w, "3");
     assert_non_null(find(w, "lost", 0));
     answer_lost(w, 0, "");
     answer_lost(w, 1, "");
     settle_marker(w, BUS_CONFIRMED);
     w->now += 2 * MINUTE;
-    feed(w, up);
+    store_up(w, "4");
     assert_null(find(w, "lost", 0));
+}
+
+/* While it is recorded again the marker, which is still there, says nothing. The same server needs
+ * no second record. */
+static void test_marker_while_it_is_recorded_again(void **state)
+{
+    struct world *w = *state;
+
+    start(w, (struct supervisor_config){.marker = true});
+    lose_all(w);
+    store_up(w, "run");
+    assert_null(find(w, "lost", 0));
+    store_up(w, "another");
+    inspect(w, true);
+    assert_int_equal(next_factor(w, 0), NOTHING_EXPIRES);
+    answer_lost(w, 0, "");
+    answer_lost(w, 1, "");
+    assert_int_equal(w->markers, 2);
+    settle_marker(w, BUS_CONFIRMED);
+    assert_int_equal(next_factor(w, 0), 0);
+}
+
+/* The store came up while the broker was away: it is recorded again once that is back. */
+static void test_store_up_while_the_broker_is_away(void **state)
+{
+    struct world *w = *state;
+
+    start(w, (struct supervisor_config){.marker = true});
+    lose_all(w);
+    feed(w, (struct supervisor_event){.type = SUPERVISOR_BUS_DOWN});
+    store_up(w, "another");
+    assert_null(find(w, "lost", 0));
+    inspect(w, true);
+    assert_non_null(find(w, "lost", 0));
+    assert_int_equal(next_factor(w, 0), NOTHING_EXPIRES);
 }
 
 /* It is published again, more and more rarely; the loss is not recorded again for that. */
@@ -310,6 +349,9 @@ static void test_marker_that_is_not_taken(void **state)
         pause = pause < 150000 ? 2 * pause : 300000;
     }
     assert_null(find(w, "lost", 0));
+    inspect(w, true); /* that of another supervisor */
+    inspect(w, false);
+    assert_non_null(find(w, "lost", 0)); /* at once, also after all that */
 }
 
 /* Over a connection that the broker closes for the marker the loss is recorded again, as rarely. */
@@ -360,8 +402,11 @@ static int setup(void **state)
 {
     struct world *w = calloc(1, sizeof(*w));
 
+    if (!w)
+        return -1;
+    w->now = 1000;
     *state = w;
-    return w ? 0 : -1;
+    return 0;
 }
 
 static int teardown(void **state)
@@ -384,6 +429,8 @@ int main(void)
         TEST(test_expire_at_once),
         TEST(test_marker_of_another_connection),
         TEST(test_loss_that_the_store_forgets),
+        TEST(test_marker_while_it_is_recorded_again),
+        TEST(test_store_up_while_the_broker_is_away),
         TEST(test_marker_that_is_not_taken),
         TEST(test_marker_that_costs_the_connection),
         TEST(test_marker_of_another_supervisor),
