@@ -5811,11 +5811,16 @@ RULES = {
             "",
             FUNCTIONS_TEST + "test_loss_during_a_scan",
         ),
+        "what the broker has lost expires, and nothing is sent again": (
+            lua("lost"),
+            "  if at == 0 or cut_by_deadline(job, rec)",
+            "  if true or cut_by_deadline(job, rec)",
+        ),
         "a dispatch is sent again for ever": (
             lua("lost"),
             " or again == rec.token .. ' ' .. int(at) then\n",
             " then\n",
-            FUNCTIONS_TEST + "test_lost_dispatches",
+            FUNCTIONS_TEST + "test_lost_dispatch_before_its_deadline",
         ),
         "a dispatch whose agent sends heartbeats is sent again": (
             lua("lost"),
@@ -5875,6 +5880,7 @@ RULES = {
             lua("lost"),
             "  if at == 0 or cut_by_deadline(job, rec) or not",
             "  if at == 0 or not",
+            FUNCTIONS_TEST + "test_lost_dispatch_past_its_deadline",
         ),
         "jobs beyond the first call are not looked at": (
             lua("lost"),

@@ -1556,8 +1556,8 @@ class Functions(unittest.TestCase):
         token = self.step(0).token
         self.redis.set("skew", 30000)
         self.lose("a")
-        self.record("A", 1)
         self.assertEqual([([0], 0)], self.steps_named())
+        self.record("A", 1)
         self.redis.set("skew", 40000)
         for expected in ([("0", token)], []):
             answer = self.drive(0, 2)
@@ -1611,6 +1611,15 @@ class Functions(unittest.TestCase):
         self.redis.set("skew", 20000)
         self.assertEqual([], self.drive(0).requests)
         self.assertNotIn("resent", self.events())
+
+    def test_lost_dispatch_before_its_deadline(self):
+        """It is sent once more, not again and again, although the deadline leaves it less time than
+        other dispatches have."""
+        self.submit(LONG, complete_by=self.now() + 50000, on_deadline="C", revert=LONG)
+        self.lose()
+        self.assertEqual(1, len(self.drive(0).requests))
+        self.assertEqual([], self.drive(0).requests)
+        self.assertEqual([], self.steps_named())
 
     def test_lost_dispatch_of_a_held_job(self):
         """The pause stops new dispatches, not those that were made before."""

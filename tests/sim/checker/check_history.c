@@ -330,6 +330,19 @@ static bool is_cut_short(struct checker *c, const struct job *job, const struct 
     return late || c->store_now >= token->granted + token->left;
 }
 
+/* Whether the store knows that the broker has lost this dispatch, and has not had it sent again. */
+static bool is_still_lost(struct checker *c, const struct job *job, const struct token *token)
+{
+    int64_t at;
+
+    if (!c->forgets || c->again || is_cut_short(c, job, token) ||
+        !simstore_hash(c->store, job->partition, "lost"))
+        return false;
+    at = (int64_t)check_number(simstore_field(c->store, OPS_ALL_ACTORS));
+    simstore_list(c->store, job->partition, job->keys.hist); /* the list that is being read */
+    return token->granted < at || (token->granted == at && !token->resent_by);
+}
+
 /* A lease has ended. @silent: there is no evidence that an agent has begun it, and no expiry
  * counts. */
 static void on_expired(struct checker *c, struct job *job, uint32_t i, const struct entry *e,
@@ -357,6 +370,8 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
             "I14 %s: an expiry of step %u counts, and no agent has begun it", job->id, i);
     require(c, !silent || !(token->reported || token->taken) || is_cut_short(c, job, token),
             "I14 %s: an expiry of step %u does not count, and an agent has begun it", job->id, i);
+    require(c, !is_still_lost(c, job, token),
+            "I7 %s: step %u expired, and the broker had lost its dispatch", job->id, i);
     step->expiries += !silent;
     step->round = false;
     step->current = STATE_UNKNOWN;
