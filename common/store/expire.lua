@@ -213,9 +213,8 @@ end
 -- Inspects the jobs that are due, and withdraws the tokens of steps in flight past LockedUntil. The
 -- answer names what the supervisor asks schedulers for: jobs with their steps, of which the first
 -- `expired` have expired and the others are only due or lost (see is_lost()), and notifications of
--- the outbox. The same
--- call again names a step or a notification again only after a while (ASK_AGAIN,
--- NOTIFICATION_WAITS), and counts no expiry twice.
+-- the outbox. The same call again names a step or a notification again only after a while
+-- (ASK_AGAIN, NOTIFICATION_WAITS), and counts no expiry twice.
 --   skip, limit           of the due jobs, and also of the due notifications: how many to pass
 --                         over, and how many to inspect
 --   lease_factor          by how many leases LockedUntil must be exceeded before a dispatch expires
