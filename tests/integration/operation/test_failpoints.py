@@ -112,7 +112,9 @@ class Every(cluster.TestCase):
         )
         spec = "\n".join(f"{point}=print" for point in points)
         roles = ("scheduler", "agent", "supervisor")
-        c = self.cluster(settings=QUICK, failpoints=dict.fromkeys(roles, spec))
+        none = dict.fromkeys(roles, {"rabbitmq": {"replication": "none"}})  # it has a marker
+        c = self.cluster(settings=cluster.merged(QUICK, none),
+                         failpoints=dict.fromkeys(roles, spec))
         self.workload(c)
         by_role = {daemon.role: daemon for daemon in c.daemons}
         for point in filter(lambda p: POINTS[boundary(p)], points):
