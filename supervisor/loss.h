@@ -2,7 +2,7 @@
 /*
  * Loss: finds out whether the broker has lost requests and replies, and has that recorded
  *
- * The marker is one transient message in a durable queue, which nobody reads. Where it is missing,
+ * The marker is one transient message in a durable queue that no process consumes. If it is missing
  * the broker was restarted, or is new: it may have lost requests and replies. Each partition
  * records that, and then the marker is published, over the connection on which it was missing. So
  * if the marker is there, all that the broker has lost is recorded. A supervisor that dies in

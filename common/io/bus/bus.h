@@ -45,7 +45,7 @@
 struct bus;
 
 /* An exchange and its queue. One transient message is in the queue as long as the broker was not
- * restarted: see supervisor/supervisor.h. Nobody reads it. */
+ * restarted: see supervisor/loss.h. No process consumes it. */
 #define BUS_MARKER "drover.marker"
 
 /* Sources of deliveries; the role knows what a source means. */
