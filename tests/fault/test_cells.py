@@ -119,7 +119,7 @@ class F8(Cells):
     def settings(self, place):
         self.wire = proxy.Proxy(self.rabbit.known_port)
         self.addCleanup(self.wire.close)
-        return {place.role: {"rabbitmq": {"port": self.wire.port, "heartbeat": "1s"}}}
+        return {place.role: {"rabbitmq": {"port": self.wire.port, "heartbeat": "2s"}}}
 
     def act(self, daemon, place, undone):
         # it may have stood still

@@ -206,6 +206,11 @@ class Group(servers.Scope):
         server.start()
         return self._strangers[-1]
 
+    def settle(self):
+        """The Sentinels take no server for dead any more: a loaded machine may stand still."""
+        for sentinel in self.sentinels:
+            sentinel.ask("SET", NAME, "down-after-milliseconds", 600000)
+
     def close(self):
         for server in [*self.sentinels, *self.servers, *self._strangers]:
             server.close()

@@ -44,6 +44,7 @@ class Sentinels(losses.TestCase):
         with self.reconnecting(c):
             old.cut()
             self.submit_until(c, lambda: group.named() is not old)
+            group.settle()
             new = group.await_failover(old)
         self.look_at(c, new)
         return old
