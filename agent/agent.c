@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "agent/loss.h"
 #include "agent/on_answers.h"
 #include "agent/on_requests.h"
 #include "agent/running.h"
@@ -90,6 +91,9 @@ int64_t agent_step(struct agent *a, const struct agent_event *event, struct effe
         break;
     case AGENT_PROGRESS:
         running_progress(a, event->id, event->progress.fraction, event->progress.note);
+        break;
+    case AGENT_LOST:
+        loss_report(a, event->lost_actor);
         break;
     case AGENT_DRAIN:
         on_drain(a);

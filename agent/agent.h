@@ -43,7 +43,9 @@
  *                 success
  *   ON crowding   all slots are taken, some of them by runs that the broker does not count: cancel
  *                 the consumers and give waiting requests back, until a slot comes free
- *   ON drain      start nothing new, give waiting requests back, and let the runs finish
+ *   ON loss       of the task queue of an actor: report it to the schedulers, which send the
+ * requests in flight again; then have the queue declared ON drain      start nothing new, give
+ * waiting requests back, and let the runs finish
  *
  * agent/state.h says which files the machine has, and how they fit together.
  */
@@ -70,6 +72,8 @@ enum agent_source {
 enum agent_effect {
     AGENT_START, /* object: struct agent_run; AGENT_DONE follows exactly once */
     AGENT_STOP,  /* object: likewise; the run must end now, and its AGENT_DONE still follows */
+    /* object: the name of an actor, whose queue the bus may declare, after AGENT_LOST. No id */
+    AGENT_DECLARE,
 };
 
 /* One run of a handler. The machine owns it; it is valid until its AGENT_DONE. */
@@ -101,6 +105,7 @@ enum agent_event_type {
     AGENT_OUTCOME,  /* of the publish with this id */
     AGENT_DONE,     /* the run with this id has ended */
     AGENT_PROGRESS, /* the run with this id reports how far it is */
+    AGENT_LOST,     /* the queue of an actor is not there, or was deleted, with its requests */
     AGENT_DRAIN,    /* the process is to end: finish the runs, start nothing */
     AGENT_TICK,     /* an iteration ends, or the time that agent_step() returned has come */
 };
@@ -117,6 +122,7 @@ struct agent_event {
             double fraction;
             const char *note;
         } progress;
+        const char *lost_actor;
     };
 };
 
@@ -153,6 +159,7 @@ struct agent_stats {
     uint64_t duplicates; /* requests whose token was here already, or had been answered */
     uint64_t suspects;   /* messages */
     uint64_t dead_letters;
+    uint64_t losses;           /* of task queues, reported */
     uint64_t running, waiting; /* now: runs with a slot, requests without one */
 };
 

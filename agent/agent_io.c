@@ -60,6 +60,11 @@ static int64_t on_outcome(void *agent, int64_t now, uint64_t id, enum bus_outcom
                 (struct agent_event){.type = AGENT_OUTCOME, .id = id, .outcome = outcome}, out);
 }
 
+static int64_t on_lost(void *agent, int64_t now, const char *actor, struct effects *out)
+{
+    return step(agent, now, (struct agent_event){.type = AGENT_LOST, .lost_actor = actor}, out);
+}
+
 static int64_t on_tick(void *agent, int64_t now, struct effects *out)
 {
     return step(agent, now, (struct agent_event){.type = AGENT_TICK}, out);
@@ -153,7 +158,7 @@ static void start(struct agent_io *io, struct agent_run *run)
     list_append(&io->runs, &started->link);
 }
 
-static void on_role(void *context, const struct effect *effect)
+static void on_run(struct agent_io *io, const struct effect *effect)
 {
     struct agent_run *run = effect->role.object;
     bool starts = effect->role.what == AGENT_START;
@@ -161,15 +166,22 @@ static void on_role(void *context, const struct effect *effect)
 
     if (log_enabled(LOG_DEBUG))
         trace_run(starts ? "start" : "stop", run->request, NULL, driver_trace, NULL);
-    switch ((enum agent_effect)effect->role.what) {
-    case AGENT_START:
-        start(context, run);
-        break;
-    case AGENT_STOP:
-        started = run->driver;
-        started->handler->stop(started, false);
-        break;
+    if (starts) {
+        start(io, run);
+        return;
     }
+    started = run->driver;
+    started->handler->stop(started, false);
+}
+
+static void on_role(void *context, const struct effect *effect)
+{
+    struct agent_io *io = context;
+
+    if (effect->role.what == AGENT_DECLARE)
+        bus_declare(driver_bus(io->driver), effect->role.object);
+    else
+        on_run(io, effect);
 }
 
 /* ---- stop and release ---- */
@@ -242,6 +254,8 @@ static const struct metric figures[] = {
     {"refusals", METRIC_COUNTER, AT(stats.refusals), "messages returned or refused by the broker"},
     {"suspects", METRIC_COUNTER, AT(stats.suspects), "requests an agent may have died of"},
     {"duplicates", METRIC_COUNTER, AT(stats.duplicates), "requests that were here already"},
+    {"losses", METRIC_COUNTER, AT(stats.losses),
+     "queues of actors that were deleted, or not there"},
     {"dead_letters", METRIC_COUNTER, AT(stats.dead_letters), "messages put into drover.dead"},
     {"service_refused", METRIC_COUNTER, AT(service_refused),
      "requests to services that failed in a way that a person must mend: see service_refused"},
@@ -311,6 +325,7 @@ static int make_driver(struct agent_io *io, const struct config *config)
     static const struct driver_machine machine = {
         .delivery = on_delivery,
         .outcome = on_outcome,
+        .lost = on_lost,
         .tick = on_tick,
         .stop = on_stop,
         .idle = is_idle,

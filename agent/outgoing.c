@@ -87,19 +87,18 @@ void outgoing_pause(struct agent *a, struct outgoing *o, const char *exchange, s
     timer_set(a, &o->again_timer, when < end ? when : end, on_again);
 }
 
-const char *outgoing_exchange(struct agent *a, const struct delivery *about)
+const char *outgoing_exchange(struct agent *a, const char *actor)
 {
-    return effects_printf(a->out, WIRE_REPLY_EXCHANGE "%s", about->actor);
+    return effects_printf(a->out, WIRE_REPLY_EXCHANGE "%s", actor);
 }
 
 struct bus_message *outgoing_replies(struct agent *a, const struct outgoing *o,
-                                     const Drover__V1__Replies *body, const struct delivery *about)
+                                     const Drover__V1__Replies *body, const char *actor, bool json)
 {
-    bool json = about->message.json;
     struct bytes packed = wire_pack(a->out, &body->base, json);
     struct bus_message *m = &effects_add(a->out, EFFECT_PUBLISH, o->id)->publish;
 
-    m->exchange = outgoing_exchange(a, about);
+    m->exchange = outgoing_exchange(a, actor);
     m->key = "reply";
     m->body = packed;
     m->content_type = wire_content_type(json);
@@ -117,7 +116,7 @@ struct bus_message *outgoing_progress(struct agent *a, const struct outgoing *o,
     progress->agent = (char *)a->config.name;
     body.progress = &progress;
     body.n_progress = 1;
-    m = outgoing_replies(a, o, &body, about);
+    m = outgoing_replies(a, o, &body, about->actor, about->message.json);
     m->not_after = not_after;
     m->expires = true;
     m->transient = true;

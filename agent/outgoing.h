@@ -3,8 +3,8 @@
  * Outgoing messages, each followed to its outcome
  *
  * Each kind of message is a struct with struct outgoing as its first member: replies (replies.c),
- * dead letters (dead_letter.c), Progress of a run (heartbeat.c). Progress of a suspect (suspect.c)
- * is a struct outgoing alone.
+ * dead letters (dead_letter.c), losses (loss.c), Progress of a run (heartbeat.c). Progress of a
+ * suspect (suspect.c) is a struct outgoing alone.
  */
 #pragma once
 
@@ -54,17 +54,17 @@ void outgoing_outcome(struct agent *a, uint64_t id, enum bus_outcome outcome);
 void outgoing_pause(struct agent *a, struct outgoing *o, const char *exchange, size_t replies,
                     int64_t end);
 
-/* Return: the exchange for replies about @about. Each actor has its exchange: the scheduler refuses
- * a reply that came by that of another actor. */
-const char *outgoing_exchange(struct agent *a, const struct delivery *about);
+/* Return: the exchange for replies of an actor. Each has its own: the scheduler refuses a reply
+ * that came by that of another actor. */
+const char *outgoing_exchange(struct agent *a, const char *actor);
 
-/* Publishes a message of replies, in the format, protobuf or JSON, in which its request came.
- * @about: the delivery of the request. Return: the message, valid until the next effect is added.
- */
+/* Publishes a message of replies of an actor. @json: its format, that of the request. Return: the
+ * message, valid until the next effect is added. */
 struct bus_message *outgoing_replies(struct agent *a, const struct outgoing *o,
-                                     const Drover__V1__Replies *body, const struct delivery *about);
+                                     const Drover__V1__Replies *body, const char *actor, bool json);
 
-/* The same with one Progress, not mandatory. Sets its agent. @not_after: monotonic ms. */
+/* The same with one Progress, not mandatory. Sets its agent. @about: the delivery of the request.
+ * @not_after: monotonic ms. */
 struct bus_message *outgoing_progress(struct agent *a, const struct outgoing *o,
                                       const struct delivery *about, Drover__V1__Progress *progress,
                                       int64_t not_after);

@@ -59,6 +59,7 @@ static void send(struct agent *a, struct outgoing *o)
     struct replies_message *p = message_of(o);
     Drover__V1__Replies body = DROVER__V1__REPLIES__INIT;
     Drover__V1__StepReply *list[AGENT_REPLIES];
+    const struct delivery *first;
     struct bus_message *m;
 
     drop_late(a, p);
@@ -66,11 +67,12 @@ static void send(struct agent *a, struct outgoing *o)
         outgoing_free(a, o);
         return;
     }
+    first = p->runs[0]->delivery;
     for (size_t i = 0; i < p->n; i++)
         list[i] = &p->runs[i]->reply.message;
     body.replies = list;
     body.n_replies = p->n;
-    m = outgoing_replies(a, o, &body, p->runs[0]->delivery);
+    m = outgoing_replies(a, o, &body, first->actor, first->message.json);
     m->mandatory = true;
     m->cached = true;
     m->not_after = earliest_deadline(p);
@@ -94,7 +96,8 @@ static void on_refused(struct agent *a, struct outgoing *o)
 {
     const struct replies_message *p = message_of(o);
 
-    outgoing_pause(a, o, outgoing_exchange(a, p->runs[0]->delivery), p->n, earliest_deadline(p));
+    outgoing_pause(a, o, outgoing_exchange(a, p->runs[0]->delivery->actor), p->n,
+                   earliest_deadline(p));
 }
 
 /* send() drops replies whose lease is over and sends the rest again. */

@@ -8,6 +8,7 @@
  *     agent.c                             the step function: gives each event to the file for it
  *     on_requests.c on_answers.c          messages
  *     crowding.c suspect.c dead_letter.c  requests that wait, suspects, dead letters
+ *     loss.c                              reports that requests are lost
  *     running.c waiting.c                 runs with a slot, and without
  *     heartbeat.c replies.c               their Progress, and their replies
  *     run.c outgoing.c                    runs and messages, from begin to end

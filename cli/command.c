@@ -208,6 +208,21 @@ static const struct command COMMANDS[] = {
         .max_operands = 2,
     },
     {
+        .name = "resend",
+        .operands = "ACTOR",
+        .summary = "Have the requests of an actor that are in flight sent again",
+        .help =
+            "For messages that the broker may have lost in a way that Drover does not notice: a\n"
+            "queue was purged, or deleted and made anew while no process of Drover used it.\n"
+            "ACTOR is '*' for all actors, as after a loss of drover.replies. The requests keep\n"
+            "their tokens, so an agent that has one already goes on with it; nothing is counted.\n"
+            "A step whose agent sends Progress is sent again only if three heartbeats pass\n"
+            "without one.\n",
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON,
+        .min_operands = 1,
+        .max_operands = 1,
+    },
+    {
         .name = "workflow list",
         .operands = "",
         .summary = "List the registered workflows",

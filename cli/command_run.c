@@ -34,6 +34,7 @@ static const struct {
     {"retry", cli_retry},
     {"resolve", cli_resolve},
     {"migrate", cli_migrate},
+    {"resend", cli_resend},
     {"workflow list", cli_workflow_list},
     {"workflow show", cli_workflow_show},
     {"workflow validate", cli_workflow_validate},

@@ -48,6 +48,9 @@ int cli_retry(const struct args *args);
 int cli_resolve(const struct args *args);
 int cli_migrate(const struct args *args);
 
+/* resend.c */
+int cli_resend(const struct args *args);
+
 /* workflow.c */
 int cli_workflow_list(const struct args *args);
 int cli_workflow_show(const struct args *args);

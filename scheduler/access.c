@@ -171,6 +171,11 @@ bool access_control(const struct access *a, const char *user, const Drover__V1__
         problem_set(problem, "user_id", "%s is not in security.supervisors", user);
         return false;
     }
+    if (m->command_case == DROVER__V1__CONTROL__COMMAND_RESEND && !is_operator(a, user)) {
+        problem_set(problem, "user_id",
+                    "%s is not in security.operators: only they have requests sent again", user);
+        return false;
+    }
     if (rewrites_step(m) && a->registered && !is_operator(a, user)) {
         problem_set(problem, "user_id",
                     "%s is not in security.operators: where scheduler.definitions is registered, "

@@ -283,6 +283,7 @@ void dispatch_request(struct scheduler *s, struct op *op, Drover__V1__StepReques
     else
         send_alone(s, op, m, terms);
     s->stats.dispatched++;
+    s->stats.resent += terms->how == DISPATCH_AGAIN;
     log_debug("step_dispatched", LOG_S("job", m->job_id), LOG_S("step", m->step),
               LOG_I("attempt", m->attempt), LOG_S("token", ops_token_id(s->out, m->token)));
 }

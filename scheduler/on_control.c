@@ -2,9 +2,9 @@
 /*
  * ON Control: finds out what it asks for, and answers a Query or drives a job
  *
- * Query and History ask about one job, ListJobs about many, ListWorkflows about workflows. Recover
- * and Notify come from supervisors. All others are commands about one job: steer.c. Called by
- * on_delivery.c.
+ * Query and History ask about one job, ListJobs about many, ListWorkflows about workflows; Resend
+ * is about all jobs. Recover and Notify come from supervisors. All others are commands about one
+ * job: steer.c. Called by on_delivery.c.
  */
 #include "scheduler/on_control.h"
 
@@ -146,6 +146,9 @@ void on_control(struct scheduler *s, struct item *item)
         break;
     case DROVER__V1__CONTROL__COMMAND_LIST_WORKFLOWS:
         list_workflows(s, item);
+        break;
+    case DROVER__V1__CONTROL__COMMAND_RESEND:
+        loss_resend(s, item);
         break;
     default:
         steer(s, item);

@@ -245,6 +245,10 @@ void on_replies(struct scheduler *s, struct item *item)
             extra++;
         }
     }
+    if (m->requests_lost && !*item->actor && bad++ == 0)
+        problem_set(&first, "requests_lost", "must come by the exchange drover.reply.<actor>");
+    else if (m->requests_lost)
+        loss_reported(s, item);
     if (extra > 0)
         progress_left_out(s, item, extra);
     if (bad > 0)

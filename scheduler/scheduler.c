@@ -65,6 +65,7 @@ int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
     on_delivery_init(s);
     list_init(&s->suspects.waiting);
     list_init(&s->watches.list);
+    loss_init(&s->losses);
     dispatch_init(&s->dispatcher, &REPORTS);
     rollback_init(&s->rollback, config->loss_window_ms ? config->loss_window_ms : 10000);
     id_token(rng_next(&s->rng), s->incarnation);
@@ -83,6 +84,7 @@ struct scheduler *scheduler_free(struct scheduler *s)
     record_free_all(s);
     op_free_list(s, &s->stalled);
     op_free_list(s, &s->suspects.waiting);
+    loss_free(s);
     intake_free(s);
     list_foreach_safe(l, &s->items)
         item_free(s, list_entry(l, struct item, link));
@@ -124,6 +126,7 @@ static void on_tick(struct scheduler *s)
     op_tick(s);
     poison_tick(s);
     watch_tick(s);
+    loss_tick(s);
     alert_group_tick(s);
     record_flush(s);
     dispatch_flush(s);
@@ -141,6 +144,7 @@ static int64_t next_tick(const struct scheduler *s)
     next = earlier(next, poison_next(s));
     next = earlier(next, record_next(s));
     next = earlier(next, dispatch_next(s));
+    next = earlier(next, loss_next(s));
     return earlier(earlier(next, watch_next(s)), alert_group_next(s));
 }
 
@@ -180,6 +184,9 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
          * inspection of that queue will report it. */
         s->stats.dead_letters++;
         alert_isolated(s, event->isolated.job);
+        break;
+    case SCHEDULER_LOST:
+        loss_found(s, event->lost_actor);
         break;
     case SCHEDULER_STOP:
         alert_group_stop(s);

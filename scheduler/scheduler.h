@@ -59,6 +59,8 @@ enum scheduler_effect {
     SCHEDULER_ALERT, /* object: a struct scheduler_alert; valid until the effects are reset */
     /* object: the name of a queue. SCHEDULER_QUEUE follows unless the connection is lost before. */
     SCHEDULER_INSPECT,
+    /* object: the name of an actor, whose queue the bus may declare, after SCHEDULER_LOST */
+    SCHEDULER_DECLARE,
 };
 
 struct scheduler_alert {
@@ -78,6 +80,7 @@ enum scheduler_event_type {
     SCHEDULER_QUEUE,    /* the result of the last SCHEDULER_INSPECT */
     SCHEDULER_MEMORY,   /* how full the store is */
     SCHEDULER_ISOLATED, /* the broker closed the connection over a publish, which was given up */
+    SCHEDULER_LOST,     /* a queue is not there, or was deleted, with all that was in it */
     /* An iteration of the loop ends, or the time that scheduler_step() returned has come. */
     SCHEDULER_TICK,
 };
@@ -107,6 +110,7 @@ struct scheduler_event {
         struct {
             const char *job; /* the job that the publish was about; "" for none */
         } isolated;
+        const char *lost_actor; /* of the task queue; WIRE_ALL_ACTORS: it was drover.replies */
     };
 };
 
@@ -120,6 +124,8 @@ struct scheduler_stats {
     uint64_t settled;
     uint64_t unstarted, unroutable;
     uint64_t recovered; /* Recover commands */
+    uint64_t losses;    /* of queues, recorded in the store */
+    uint64_t resent;    /* requests published again under their token */
     uint64_t dead_letters;
     uint64_t alerts;
     uint64_t store_repeats;    /* calls repeated: the store did not answer, or refused them */

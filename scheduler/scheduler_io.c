@@ -96,6 +96,12 @@ static int64_t on_isolated(void *machine, int64_t now, const char *key, const ch
                 out);
 }
 
+static int64_t on_lost(void *machine, int64_t now, const char *actor, struct effects *out)
+{
+    return step(machine, now, (struct scheduler_event){.type = SCHEDULER_LOST, .lost_actor = actor},
+                out);
+}
+
 static int64_t on_tick(void *machine, int64_t now, struct effects *out)
 {
     return step(machine, now, (struct scheduler_event){.type = SCHEDULER_TICK}, out);
@@ -147,6 +153,8 @@ static void on_role(void *context, const struct effect *effect)
 
     if (effect->role.what == SCHEDULER_INSPECT)
         bus_inspect(driver_bus(io->driver), effect->role.object, on_queue, io);
+    else if (effect->role.what == SCHEDULER_DECLARE)
+        bus_declare(driver_bus(io->driver), effect->role.object);
     else if (io->alerts)
         run_alert(io, effect->role.object);
 }
@@ -158,6 +166,7 @@ static const struct driver_machine events = {
     .answer = on_answer,
     .outcome = on_outcome,
     .isolated = on_isolated,
+    .lost = on_lost,
     .stop = on_stop,
     .tick = on_tick,
     .idle = is_idle,
@@ -200,6 +209,10 @@ static const struct metric table[] = {
     {"unroutable", METRIC_COUNTER, AT(machine.unroutable),
      "requests that no queue took, or that the broker refused"},
     {"recovered", METRIC_COUNTER, AT(machine.recovered), "Recover commands received"},
+    {"losses", METRIC_COUNTER, AT(machine.losses),
+     "queues that were deleted, or not there, and Resends"},
+    {"resent", METRIC_COUNTER, AT(machine.resent),
+     "requests sent again under their token, as their messages may be lost"},
     {"dead_letters", METRIC_COUNTER, AT(machine.dead_letters), "messages put into drover.dead"},
     {"alerts", METRIC_COUNTER, AT(machine.alerts), "alerts published"},
     {"alert_command_failed", METRIC_COUNTER, AT(alerts.failed),

@@ -13,7 +13,7 @@
  *     transitions         transition.c
  *     requests            request.c dispatch.c
  *     suspects, evidence  poison.c watch.c
- *     outbox, causes      notification.c alert_cause.c dead_letter.c rollback.c
+ *     outbox, causes      notification.c alert_cause.c dead_letter.c rollback.c loss.c
  *     alerts, events      alert.c alert_group.c alert_event.c step_events.c event.c
  *     workflows, answers  registration.c definition.c answer.c
  *     work                intake.c publish.c op.c item.c
@@ -34,6 +34,7 @@
 #include "scheduler/definition.h"
 #include "scheduler/dispatch.h"
 #include "scheduler/intake.h"
+#include "scheduler/loss.h"
 #include "scheduler/poison.h"
 #include "scheduler/publish.h"
 #include "scheduler/record.h"
@@ -76,6 +77,7 @@ struct scheduler {
     struct suspects suspects;
     struct watches watches;
     struct dead_letters dead_letters;
+    struct losses losses;
     struct alerts alerts;
     struct rollback rollback;
     struct registration registration;

@@ -148,7 +148,8 @@ static void inspect_replies(struct supervisor_io *io)
 static void on_marker(void *context, uint32_t messages, uint32_t consumers)
 {
     struct supervisor_io *io = context;
-    const struct supervisor_event e = {.type = SUPERVISOR_MARKER, .marker = messages > 0};
+    bool kept = messages > 0 || !bus_may_lose(driver_bus(io->driver));
+    const struct supervisor_event e = {.type = SUPERVISOR_MARKER, .marker = kept};
 
     if (io->closing)
         return;

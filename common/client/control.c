@@ -125,3 +125,17 @@ int control_list_workflows(struct session *s, const Drover__V1__ListWorkflows *q
     m.list_workflows = (Drover__V1__ListWorkflows *)question;
     return control_ask(s, &m, deadline, answer);
 }
+
+int control_resend(struct session *s, const char *actor, const char *reason, int64_t deadline,
+                   struct wire_message *answer)
+{
+    Drover__V1__Control m;
+    Drover__V1__Resend resend = DROVER__V1__RESEND__INIT;
+    char id[ID_TOKEN_LEN + 1];
+
+    begin(&m, "", id, DROVER__V1__CONTROL__COMMAND_RESEND);
+    resend.actor = (char *)actor;
+    m.resend = &resend;
+    m.reason = (char *)(reason ? reason : "");
+    return control_ask(s, &m, deadline, answer);
+}

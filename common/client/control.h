@@ -36,6 +36,11 @@ int control_history(struct session *s, const char *job, uint64_t from, int64_t d
 int control_list_jobs(struct session *s, const Drover__V1__ListJobs *question, int64_t deadline,
                       struct wire_message *answer);
 
+/* Has the requests of an actor that are in flight sent again. @actor: WIRE_ALL_ACTORS for all.
+ * @reason: NULL for none. */
+int control_resend(struct session *s, const char *actor, const char *reason, int64_t deadline,
+                   struct wire_message *answer);
+
 /* Asks for a page of registered workflows, or for one of them. */
 int control_list_workflows(struct session *s, const Drover__V1__ListWorkflows *question,
                            int64_t deadline, struct wire_message *answer);

@@ -1521,12 +1521,13 @@ int ops_read_expired(struct ops_reader *r, struct effects *fx, struct ops_expire
     return result_of(r);
 }
 
-void ops_lost(struct effects *fx, uint64_t id, uint32_t partition, const char *actor,
+void ops_lost(struct effects *fx, uint64_t id, uint32_t partition, const char *actor, int64_t age,
               const char *cursor)
 {
     struct args a = args_new(fx, AT_LOST_VALUES);
 
     set_str(&a, AT_LOST_ACTOR, actor);
+    set_int(&a, AT_LOST_AGE, age);
     set_str(&a, AT_LOST_CURSOR, cursor);
     emit(&a, id, partition, "lost");
 }

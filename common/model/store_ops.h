@@ -664,13 +664,12 @@ struct ops_expired {
 
 int ops_read_expired(struct ops_reader *r, struct effects *fx, struct ops_expired *out);
 
-#define OPS_ALL_ACTORS "*"
 #define OPS_LOST_CURSOR (ID_NAME_MAX + 24) /* bytes, including a NUL */
 
 /* Records that the broker may have lost the requests and replies of all dispatches that were made
- * before, of one actor or of OPS_ALL_ACTORS: expire then names them. It takes several calls.
- * @cursor: "" begins; then that of the last answer, until it is "" again. */
-void ops_lost(struct effects *fx, uint64_t id, uint32_t partition, const char *actor,
+ * more than @age ms ago, of one actor or of WIRE_ALL_ACTORS: expire then names them. It takes
+ * several calls. @cursor: "" begins; then that of the last answer, until it is "" again. */
+void ops_lost(struct effects *fx, uint64_t id, uint32_t partition, const char *actor, int64_t age,
               const char *cursor);
 
 struct ops_loss {

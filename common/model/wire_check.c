@@ -191,6 +191,13 @@ static bool list_workflows_check(const Drover__V1__ListWorkflows *m, const struc
            check_text(m->after, WIRE_CURSOR_MAX, PATH(where, "after"), problem);
 }
 
+static bool resend_check(const Drover__V1__Resend *m, const struct path *where,
+                         struct problem *problem)
+{
+    return strcmp(m->actor, WIRE_ALL_ACTORS) == 0 ||
+           check_name(m->actor, PATH(where, "actor"), problem);
+}
+
 static bool command_check(const Drover__V1__Control *m, struct problem *problem)
 {
     switch (m->command_case) {
@@ -210,16 +217,19 @@ static bool command_check(const Drover__V1__Control *m, struct problem *problem)
         return list_check(m->list_jobs, PATH(NULL, "list_jobs"), problem);
     case DROVER__V1__CONTROL__COMMAND_LIST_WORKFLOWS:
         return list_workflows_check(m->list_workflows, PATH(NULL, "list_workflows"), problem);
+    case DROVER__V1__CONTROL__COMMAND_RESEND:
+        return resend_check(m->resend, PATH(NULL, "resend"), problem);
     default:
         return true;
     }
 }
 
-/* Whether a command is ListJobs or ListWorkflows, which name no job. */
+/* Whether a command is one of those that name no job. */
 static bool about_no_job(const Drover__V1__Control *m)
 {
     return m->command_case == DROVER__V1__CONTROL__COMMAND_LIST_JOBS ||
-           m->command_case == DROVER__V1__CONTROL__COMMAND_LIST_WORKFLOWS;
+           m->command_case == DROVER__V1__CONTROL__COMMAND_LIST_WORKFLOWS ||
+           m->command_case == DROVER__V1__CONTROL__COMMAND_RESEND;
 }
 
 /* Whether a command changes nothing when it is repeated: then it needs no command_id. */
@@ -268,7 +278,9 @@ bool wire_check_message(const struct wire_message *m, struct problem *problem)
     case WIRE_REQUESTS:
         return given_check(m->requests->n_requests > 0, "requests", problem);
     case WIRE_REPLIES:
-        return given_check(m->replies->n_replies + m->replies->n_progress > 0, "replies", problem);
+        return given_check(m->replies->n_replies + m->replies->n_progress > 0 ||
+                               m->replies->requests_lost,
+                           "replies", problem);
     case WIRE_PROGRESS_ANSWERS:
         return given_check(m->progress_answers->n_answers > 0, "answers", problem);
     }

@@ -14,6 +14,8 @@
 #include "base/id.h"
 #include "drover/v1/types.pb-c.h"
 
+#define WIRE_ALL_ACTORS "*" /* in place of the name of one */
+
 #define WIRE_KIB ((size_t)1024)
 #define WIRE_MIB (1024 * WIRE_KIB)
 

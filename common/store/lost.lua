@@ -110,17 +110,21 @@ end
 
 -- lost -> <loss>
 -- Records that the broker may have lost the requests and replies of all dispatches that were made
--- before; of the agents of one actor, or of all actors ('*'). `expire` then names those in flight.
--- It takes several calls. cursor: '' in the first; then that of the answer before, until it is ''.
--- Recording it twice has dispatches sent twice.
-function functions.lost(p, actor, cursor)
+-- more than `age` ms ago; of one actor, or of all (`*`). `expire` then names
+-- those in flight. It takes several calls. cursor: '' in the first; then that of the answer before,
+-- until it is ''. Recording it again with a later time has dispatches sent twice.
+function functions.lost(p, actor, age, cursor)
   local now, key = now_ms(), p .. 'lost'
   if cursor == '' then
+    local at = now - num(age)
     if call('HLEN', key) >= LOSSES_MAX then
-      actor = ALL
-      call('DEL', key)
+      actor, at = ALL, now
+      call('UNLINK', key)
     end
-    call('HSET', key, actor, int(now))
+    local old = num(call('HGET', key, actor) or '0')
+    if old < at or old > now then
+      call('HSET', key, actor, int(at))
+    end
   end
   local from = place_after(p, cursor)
   local list = call('ZRANGE', p .. 'open', from, from + JOBS - 1, 'WITHSCORES')

@@ -24,6 +24,7 @@ class Flight:
     def __init__(self, number, step, attempt, token, back, at):
         self.number, self.step, self.attempt, self.token = number, step, attempt, token
         self.back, self.at = back, at
+        self.since = at  # when its request was sent, last if the broker had lost it
         self.turn = self.forward = 0  # in its key, and in that of the work that an undo takes back
         self.till = 0  # the end of its lease, unless a heartbeat makes it shorter
         self.carries = {}  # fields of its request -> allowed values
@@ -353,6 +354,18 @@ class Replay:
                                                             self.left(back, self.at))
         self.flights[token] = step.flying = flight
 
+    def _on_step_resent(self, i, step, rest):
+        """The broker may have lost the request, or its reply: it is sent once more under its token,
+        with all its time again. What an agent has said before is no evidence; what it says later
+        may be about the first copy, of which it had a lease from the dispatch on."""
+        flight = step.flying
+        self.require(flight and flight.token == rest[2], "I7", "sent again, not in flight")
+        self.require(self.trace.fault_before(self.at), "I7",
+                     "sent again, and the broker has lost nothing")
+        flight.since = self.at
+        flight.till = self.at + self.terms(i, flight.back).give_ms(
+            step.unstarted, self.left(flight.back, self.at))
+
     def left(self, back, at):
         """How long work that is sent at @at may take, if the deadline takes the job back or ends
         it; None: no limit."""
@@ -456,7 +469,7 @@ class Replay:
         shortened the dispatch, which then counts no expiry, also after a Progress."""
         flight = self._land(step, rest, "silent")
         till = flight.till
-        begun = (self.left(flight.back, flight.at) is not None
+        begun = (self.left(flight.back, flight.since) is not None
                  and self.trace.progress(flight) != [])
         if begun:
             till = min(till, flight.at + self._lease_ms(i, flight))

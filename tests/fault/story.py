@@ -463,7 +463,10 @@ class Trace:
         """The times of its Progress; None if some may be missing in the trace."""
         if self._evidence.blind(flight.at, flight.ended):
             return None
-        return self._progress[flight.token]
+        return [at for at in self._progress[flight.token] if at >= flight.since - EARLY_MS]
+
+    def fault_before(self, at):
+        return any(fault.at <= at + EARLY_MS for fault in self._evidence.faults)
 
     def answers(self, flight):
         """The replies that may have ended a dispatch; none if some may be missing in the trace."""

@@ -559,6 +559,36 @@ class Planted(unittest.TestCase):
         self.scene.say(wire.Answer(job_id="j", command_id="c1", code=wire.ANSWER_CODE_DONE))
         self.assertEqual([], self.judge())
 
+    # --- I7: requests that the broker has lost ---
+
+    def send_again(self, seq, text="resent 0 1 0.c1", fault=True):
+        """Has the store record it in the history of p after an entry."""
+        if fault:
+            self.scene.faults.append({"at": BEGAN, "what": "killed", "who": "rabbitmq"})
+        self.scene.insert("p", seq, text)
+        self.scene.store["job:p"]["seq"], self.scene.store["hist:p"] = "9", 9
+
+    def test_I7_sent_again(self):
+        self.send_again(2)
+        self.assertEqual([], [str(v) for v in self.judge()])
+
+    def test_I7_sent_again_without_a_loss(self):
+        self.send_again(2, fault=False)
+        self.found("I7", "the broker has lost nothing")
+
+    def test_I7_sent_again_after_its_end(self):
+        self.send_again(3)
+        self.found("I7", "sent again, not in flight")
+
+    def test_I7_sent_again_under_another_token(self):
+        self.send_again(2, "resent 0 1 0.c2")
+        self.found("I7", "sent again, not in flight")
+
+    def test_I9_expired_soon_after_it_was_sent_again(self):
+        self.send_again(2)
+        self.scene.entry("p", 3)[2] = str(int(self.scene.entry("p", 4)[2]) - 100)
+        self.found("I9", "early")
+
     # --- I7: overlapping runs ---
 
     def overlap(self):

@@ -42,6 +42,7 @@ static const struct hosts hosts = {.list = {{"127.0.0.1", 1}}, .n = 1};
 
 struct world {
     struct bus_config config;
+    struct link_queues queues;
     struct publisher publisher;
     struct consumer consumer;
     struct link *link;   /* of one of them */
@@ -105,8 +106,9 @@ static void world_open(struct world *w, unsigned flags)
                             .direct_reply = flags & PULSES,
                         }};
     publisher_init(&w->publisher);
+    list_init(&w->consumer.actors);
     w->link = publishes ? &w->publisher.link : &w->consumer.link;
-    w->link->quorum = &w->config.quorum;
+    w->link->queues = &w->queues;
     assert(link_init(w->link, loop(), &w->config, publishes ? &publisher_role : &consumer_role,
                      ignore_change, NULL) == 0);
     w->link->hosts = &hosts;
@@ -134,6 +136,22 @@ static void see_delivery(struct world *w, struct bus_delivery *d)
     bus_delivery_free(d);
 }
 
+/* As the bus does, and a role that has recorded the loss at once. */
+static void allow(struct world *w)
+{
+    bool publishes = w->link->role == &publisher_role;
+    struct list *actors = publishes ? &w->publisher.actors : &w->consumer.actors;
+    const char *actor;
+
+    while ((actor = actors_in(actors, ACTOR_LOST))) {
+        assert(actors_set(actors, actor, ACTOR_MISSING) == 0);
+        if (publishes)
+            publisher_allow(&w->publisher, actor);
+        else
+            consumer_allow(&w->consumer, actor);
+    }
+}
+
 static void see(struct world *w)
 {
     struct list *node;
@@ -144,6 +162,7 @@ static void see(struct world *w)
         free(list_entry(node, struct outgoing, node));
         w->n_settled++;
     }
+    allow(w);
 }
 
 static unsigned drop(struct list *list)
@@ -164,7 +183,7 @@ static void world_close(struct world *w)
     see(w);
     assert(w->link->state == LINK_ENDED);
     assert(p->n_wire == 0 && list_empty(&p->wire));
-    assert(drop(&p->waiting) + w->n_settled == w->n_messages);
+    assert(drop(&p->waiting) + drop(&p->held) + w->n_settled == w->n_messages);
     uv_close((uv_handle_t *)&w->link->timer, NULL);
     uv_close((uv_handle_t *)&w->link->tick, NULL);
     uv_run(loop(), UV_RUN_DEFAULT);

@@ -569,9 +569,12 @@ class Cluster:
                 "a leader of every partition",
                 timeout * SLOW,
             )
-            # else what the test does first is sent twice
-            servers.wait_for(lambda: self.client.find("drover.marker") != (0, 0), "the marker",
-                             timeout * SLOW)
+            self.await_marker(timeout)
+
+    def await_marker(self, timeout=60):
+        """Waits until what is dispatched from now on is not sent again as lost."""
+        servers.wait_for(lambda: self.client.find("drover.marker") != (0, 0), "the marker",
+                         timeout * SLOW)
 
     def stop(self):
         """Ends all daemons as an operator would, and returns all complaints."""

@@ -22,6 +22,7 @@ ROLLBACK = "tests/sim/test_rollback"
 INTAKE = "tests/sim/test_intake"
 SUPERVISOR = "tests/sim/test_supervisor"
 LOSS = "tests/unit/test_loss"
+LOSSES = "tests/sim/test_losses"
 SUSPECTS = "tests/sim/test_suspects"
 LIMITS_MEMORY = "tests/sim/test_limits_memory"
 LIMITS_USERS = "tests/sim/test_limits_users"
@@ -1111,8 +1112,8 @@ RULES = {
         ),
         "a queue over which the broker closes the connection is declared for ever": (
             "common/io/bus/publisher.c",
-            "    if (p->declaring && p->link.closed_over_queue)",
-            "    if (false)",
+            "    bool kept = *p->declaring && p->link.closed_over_queue;",
+            "    bool kept = false;",
             f"{BUS_CONFIRMS} test_closed_over_a_queue",
         ),
         "the next message to the same node closes the connection again": (
@@ -4570,7 +4571,7 @@ RULES = {
         ),
         "messages overtake one that waits for the declaration of its queue": (
             "common/io/bus/publisher.c",
-            " && !p->declaring && ",
+            " && !*p->declaring && ",
             " && ",
             f"{BUS_QUEUES} test_task_queue_is_declared",
         ),
@@ -4994,8 +4995,8 @@ RULES = {
         ),
         "a message that waits for its next connection stops the others": (
             "common/io/bus/publisher.c",
-            "    while (!r && may_send(p, now))\n",
-            "    while (!r && !p->renewal.due && may_send(p, now))\n",
+            "    while (!r && may_send(p, now)) {\n",
+            "    while (!r && !p->renewal.due && may_send(p, now)) {\n",
             f"{BUS_PUBLISH} test_others_pass_a_refused_one",
         ),
         "a queue that has taken a message may refuse the next one by the fault of the connection": (
@@ -5711,16 +5712,28 @@ RULES = {
             "    return m->transient || (false && m->cached",
             "tests/fault/test_transient.py Transient.test_replies_in_their_queue",
         ),
-        "classic queues that exist are refused": (
+        "quorum queues that exist are refused": (
             "common/io/bus/topology.c",
-            "    bool adapts = link->config->as_found && is_classic(link->why);\n",
-            "    bool adapts = false;\n",
+            "    if (!link->config->as_found || !(quorum || ",
+            "    if (!link->config->as_found || !(",
+            "tests/integration/operation/test_replication.py Replication.test_queues_that_exist",
+        ),
+        "queues of both types are declared anew for ever": (
+            "common/io/bus/topology.c",
+            "        return found->quorum == quorum;\n",
+            "        found->kept = false;\n",
+            "tests/integration/operation/test_replication.py Replication.test_queues_of_both_types",
+        ),
+        "that quorum queues have no marker is a loss": (
+            "supervisor/supervisor_io.c",
+            "    bool kept = messages > 0 || !bus_may_lose(driver_bus(io->driver));\n",
+            "    bool kept = messages > 0;\n",
             "tests/integration/operation/test_replication.py Replication.test_queues_that_exist",
         ),
         "a type that was chosen gives way to that of the queues": (
             "common/io/bus/topology.c",
-            "    bool adapts = link->config->as_found && is_classic",
-            "    bool adapts = is_classic",
+            "    if (!link->config->as_found || ",
+            "    if (",
             "tests/integration/operation/test_replication.py Replication.test_chosen_quorum",
         ),
         "settings that contradict each other are accepted": (
@@ -5744,6 +5757,144 @@ RULES = {
             "    for (uint32_t i = 0; i < 1; i++)\n"
             "        if (!s->partitions[i].loss_recorded)\n",
             f"{LOSS} test_marker",
+        ),
+        "the queue of an actor is declared before its loss is recorded": (
+            "scheduler/loss.c",
+            "    loss->declares = true;\n",
+            "    declare(s, actor);\n",
+            f"{LOSSES} test_found",
+        ),
+        "a loss is recorded in one partition": (
+            "scheduler/loss.c",
+            "    if (op->partition < s->partitions)\n",
+            "    if (op->partition < 1)\n",
+            f"{LOSSES} test_found",
+        ),
+        "what is dispatched until a loss is recorded is sent twice": (
+            "scheduler/loss.c",
+            "loss->actor, s->now - loss->noticed,",
+            "loss->actor, 0,",
+            f"{LOSSES} test_store_answers_late",
+        ),
+        "each report of a loss is recorded": (
+            "scheduler/loss.c",
+            "    if (loss) {\n        loss->noticed",
+            "    if (false) {\n        loss->noticed",
+            f"{LOSSES} test_reports_of_several_agents",
+        ),
+        "of several reports of a loss the first counts": (
+            "scheduler/loss.c",
+            "    if (loss) {\n        loss->noticed = s->now;\n",
+            "    if (loss) {\n",
+            f"{LOSSES} test_reports_of_several_agents",
+        ),
+        "a loss that a scheduler finds waits for reports": (
+            "scheduler/loss.c",
+            "    item_unref(s, item);\n    loss->due = s->now;\n",
+            "    item_unref(s, item);\n",
+            f"{LOSSES} test_found",
+        ),
+        "a report of a loss by an unknown actor counts": (
+            "scheduler/on_replies.c",
+            "m->requests_lost && !*item->actor && ",
+            "m->requests_lost && false && ",
+            f"{LOSSES} test_report_of_nobody",
+        ),
+        "Resend is answered before the loss is recorded": (
+            "scheduler/loss.c",
+            "    begin(s, loss_new(s, item, m->resend->actor));\n",
+            "    struct loss_op *loss = loss_new(s, item, m->resend->actor);\n\n"
+            "    answer(s, &loss->op);\n"
+            "    begin(s, loss);\n",
+            f"{LOSSES} test_resend",
+        ),
+        "Resend may name no actor": (
+            "common/model/wire_check.c",
+            "        return resend_check(m->resend, PATH(NULL, \"resend\"), problem);\n",
+            "        return true;\n",
+            f"{LOSSES} test_resend_for_no_actor",
+        ),
+        "an agent has its queue declared before its report is confirmed": (
+            "agent/loss.c",
+            "    send(a, &report->outgoing);\n}",
+            "    send(a, &report->outgoing);\n"
+            "    effects_add(a->out, EFFECT_ROLE, 0)->role.what = AGENT_DECLARE;\n"
+            "    a->out->items[a->out->n - 1].role.object = report->actor;\n}",
+            "tests/unit/test_agent test_loss_is_reported",
+        ),
+        "the report of a loss is transient": (
+            "agent/loss.c",
+            "    m->mandatory = true;\n",
+            "    m->mandatory = true;\n    m->cached = true;\n",
+            "tests/unit/test_agent test_loss_is_reported",
+        ),
+        "the publisher declares a queue that was deleted at once": (
+            "common/io/bus/publisher.c",
+            "    if (!refused || missing == TOPOLOGY_ALL)\n",
+            "    if (!refused || missing != TOPOLOGY_NOTHING)\n",
+            f"{BUS_QUEUES} test_task_queue_was_deleted",
+        ),
+        "a queue of an actor that is not known was deleted": (
+            "common/io/bus/topology.c",
+            "        return TOPOLOGY_ALL;\n",
+            "        return TOPOLOGY_QUEUE;\n",
+            f"{BUS_QUEUES} test_consumed_task_queue_is_deleted",
+        ),
+        "messages to a queue that was deleted stop all others": (
+            "common/io/bus/publisher.c",
+            "    return state == ACTOR_LOST || state == ACTOR_MISSING;\n",
+            "    return state == ACTOR_LOST;\n",
+            f"{BUS_QUEUES} test_task_queue_was_deleted",
+        ),
+        "an agent makes its deleted queue anew at once": (
+            "common/io/bus/consumer.c",
+            "    if (actors_state(&c->actors, actor) == ACTOR_UNKNOWN)\n"
+            "        (void)actors_set(&c->actors, actor, ACTOR_LOST);\n",
+            "    (void)actors_set(&c->actors, actor, ACTOR_ALLOWED);\n",
+            f"{BUS_QUEUES} test_consumed_task_queue_is_deleted",
+        ),
+        "a process without its queue is up": (
+            "common/io/bus/consumer.c",
+            " && list_empty(&c->actors);",
+            ";",
+            f"{BUS_QUEUES} test_task_queue_to_consume_was_deleted",
+        ),
+        "a queue that is allowed while its connection begins is taken as declared": (
+            "common/io/bus/consumer.c",
+            "    const enum actor_state found = c->link.config->declare ? ACTOR_DECLARED",
+            "    const enum actor_state found = c->link.config->declare ? ACTOR_ALLOWED",
+            f"{BUS_QUEUES} test_reply_queue_is_deleted",
+        ),
+        "a deleted queue of replies is no loss": (
+            "common/io/bus/consumer.c",
+            "    return strcmp(queue->name, WIRE_REPLY_QUEUE) == 0 ? WIRE_ALL_ACTORS : NULL;\n",
+            "    return NULL;\n",
+            "tests/fault/test_lost_queue.py Queues.test_replies_of_two_schedulers",
+        ),
+        "a process that may not declare reports each returned message": (
+            "common/io/bus/publisher.c",
+            "    if (m->message.actor && !p->link.config->declare &&\n"
+            "        actors_state(&p->actors, m->message.actor) == ACTOR_UNKNOWN)\n",
+            "    if (m->message.actor && !p->link.config->declare)\n",
+            f"{BUS_QUEUES} test_loss_without_right_to_declare",
+        ),
+        "a process that may not declare reports one loss of a queue only": (
+            "common/io/bus/publisher.c",
+            "    if (accepted && !m->returned)\n        note_routed(p, m);\n",
+            "",
+            f"{BUS_QUEUES} test_loss_without_right_to_declare",
+        ),
+        "the age of a loss is ignored": (
+            "common/store/lost.lua",
+            "now - num(age)",
+            "now",
+            f"{LOSSES} test_store_answers_late",
+        ),
+        "an older loss replaces a later one": (
+            "common/store/lost.lua",
+            "    if old < at or old > now then\n",
+            "    if true then\n",
+            f"{FUNCTIONS_TEST}test_loss_that_is_recorded_late",
         ),
         "the marker is there before the loss is recorded": (
             "supervisor/loss.c",

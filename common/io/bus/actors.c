@@ -2,7 +2,7 @@
 /*
  * Actors: see io/bus/actors.h
  *
- * Called by publisher.c.
+ * Called by publisher.c, consumer.c and bus.c.
  */
 #include "io/bus/actors.h"
 
@@ -12,6 +12,7 @@
 
 struct actor {
     struct list node;
+    enum actor_state state; /* not ACTOR_UNKNOWN */
     char name[];
 };
 
@@ -20,37 +21,69 @@ static struct actor *of_node(const struct list *node)
     return list_entry(node, struct actor, node);
 }
 
-bool actors_have(const struct list *actors, const char *name)
+static struct actor *find(const struct list *actors, const char *name)
 {
     list_foreach(it, actors) {
         if (strcmp(of_node(it)->name, name) == 0)
-            return true;
+            return of_node(it);
     }
-    return false;
+    return NULL;
 }
 
-int actors_add(struct list *actors, const char *name)
+static void forget(struct actor *actor)
 {
-    size_t size = strlen(name) + 1;
-    struct actor *actor = malloc(sizeof(*actor) + size);
+    list_remove(&actor->node);
+    free(actor);
+}
 
+enum actor_state actors_state(const struct list *actors, const char *name)
+{
+    const struct actor *actor = find(actors, name);
+
+    return actor ? actor->state : ACTOR_UNKNOWN;
+}
+
+int actors_set(struct list *actors, const char *name, enum actor_state state)
+{
+    struct actor *actor = find(actors, name);
+    size_t size = strlen(name) + 1;
+
+    if (actor && state == ACTOR_UNKNOWN)
+        forget(actor);
+    else if (actor)
+        actor->state = state;
+    if (actor || state == ACTOR_UNKNOWN)
+        return 0;
+    actor = malloc(sizeof(*actor) + size);
     if (!actor)
         return -ENOMEM;
+    actor->state = state;
     memcpy(actor->name, name, size);
     list_append(actors, &actor->node);
     return 0;
 }
 
-void actors_forget(struct list *actors)
+const char *actors_in(const struct list *actors, enum actor_state state)
 {
-    struct list *node;
-
-    while ((node = list_pop(actors)))
-        free(of_node(node));
+    list_foreach(it, actors) {
+        if (of_node(it)->state == state)
+            return of_node(it)->name;
+    }
+    return NULL;
 }
 
-void actors_forget_older(struct list *actors)
+void actors_forget_declared(struct list *actors, const char *kept)
 {
-    while (!list_empty(actors) && actors->next != actors->prev)
-        free(of_node(list_pop(actors)));
+    list_foreach_safe(it, actors) {
+        struct actor *actor = of_node(it);
+
+        if (actor->state == ACTOR_DECLARED && !(kept && strcmp(actor->name, kept) == 0))
+            forget(actor);
+    }
+}
+
+void actors_deinit(struct list *actors)
+{
+    list_foreach_safe(it, actors)
+        forget(of_node(it));
 }

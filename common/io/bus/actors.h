@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Actors: those whose task queues were declared on a connection, part of the publisher
+ * Actors: what a link knows of the task queues of actors
  *
- * Pure.
+ * Pure. Used by publisher.c, consumer.c and bus.c.
  */
 #pragma once
 
@@ -10,12 +10,25 @@
 
 #include "base/list.h"
 
-bool actors_have(const struct list *actors, const char *name);
+enum actor_state {
+    ACTOR_UNKNOWN, /* its queue has to be looked for */
+    ACTOR_LOST, /* its queue is not there, or was deleted: to be reported by bus_callbacks.on_lost
+                 */
+    ACTOR_MISSING, /* that is reported; bus_declare() is to follow */
+    ACTOR_ALLOWED, /* its queue is to be declared */
+    ACTOR_DECLARED,
+};
 
-/* Adds an actor, at the end. Return: 0 or -ENOMEM. */
-int actors_add(struct list *actors, const char *name);
+/* All that are not in the list are unknown. */
+enum actor_state actors_state(const struct list *actors, const char *name);
 
-void actors_forget(struct list *actors);
+/* Sets the state of an actor. Return: 0 or -ENOMEM. */
+int actors_set(struct list *actors, const char *name, enum actor_state state);
 
-/* Forgets all but the last that was added. */
-void actors_forget_older(struct list *actors);
+/* Return: an actor in this state, owned by the list; NULL for none. */
+const char *actors_in(const struct list *actors, enum actor_state state);
+
+/* Forgets the actors whose queues are declared, but @kept. NULL: none is kept. */
+void actors_forget_declared(struct list *actors, const char *kept);
+
+void actors_deinit(struct list *actors);

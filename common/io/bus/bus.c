@@ -8,6 +8,7 @@
  *     bus_config.c             a copy of its settings
  *     publisher.c, consumer.c  the two links: confirms, returns and alarms; deliveries and acks
  *     direct.c, topology.c     messages to direct reply-to; exchanges and queues
+ *     actors.c                 what is known of the task queues of actors
  *     renewal.c                refusals that may be the fault of a connection
  *     outgoing.c               a message on its way out
  *     link.c                   a connection: begin, heartbeats, loss, reconnects, end
@@ -32,7 +33,7 @@
 
 struct bus {
     struct bus_config config;
-    bool quorum; /* see struct link */
+    struct link_queues queues;
     struct hosts hosts;
     struct bus_callbacks callbacks;
     void *ctx;
@@ -236,6 +237,13 @@ void bus_consume(struct bus *bus, bool wanted)
     hand_over_later(bus);
 }
 
+void bus_declare(struct bus *bus, const char *actor)
+{
+    publisher_allow(&bus->publisher, actor);
+    consumer_allow(&bus->consumer, actor);
+    hand_over_later(bus);
+}
+
 void bus_inspect(struct bus *bus, const char *queue, bus_inspect_cb cb, void *ctx)
 {
     publisher_inspect(&bus->publisher, queue, cb, ctx);
@@ -296,7 +304,7 @@ static void report_links(struct bus *bus)
         call->on_refused(bus->ctx, publisher->refusal);
     if (consumer_refused && running && call->on_refused)
         call->on_refused(bus->ctx, consumer->refusal);
-    if (!bus->stats.up && is_up(publisher) && (is_up(consumer) || !consumes(bus))) {
+    if (!bus->stats.up && is_up(publisher) && (!consumes(bus) || consumer_is_up(&bus->consumer))) {
         bus->stats.up = true;
         if (running && call->on_up)
             call->on_up(bus->ctx);
@@ -427,6 +435,19 @@ static void advance_close(struct bus *bus)
         close_handles(bus);
 }
 
+static void report_lost(struct bus *bus, struct list *actors)
+{
+    char name[ID_NAME_MAX + 1];
+    const char *actor;
+
+    while ((actor = actors_in(actors, ACTOR_LOST))) {
+        snprintf(name, sizeof(name), "%s", actor);
+        actors_set(actors, name, ACTOR_MISSING);
+        if (bus->callbacks.on_lost && bus->state == BUS_RUNNING)
+            bus->callbacks.on_lost(bus->ctx, name);
+    }
+}
+
 static void report_inspection(struct bus *bus)
 {
     struct inspection done = bus->publisher.inspection;
@@ -452,6 +473,8 @@ static void report_all(struct bus *bus)
     list_move_all(&deliveries, &bus->consumer.link.deliveries);
     any = !list_empty(&settled) || !list_empty(&deliveries);
     report_settled(bus, &settled); /* they came while their connection was there */
+    report_lost(bus, &bus->publisher.actors);
+    report_lost(bus, &bus->consumer.actors);
     report_links(bus);
     report_deliveries(bus, &deliveries);
     report_inspection(bus);
@@ -517,7 +540,7 @@ static int init_handles(struct bus *bus, uv_loop_t *loop)
 {
     int publishes, consumed;
 
-    bus->publisher.link.quorum = bus->consumer.link.quorum = &bus->quorum;
+    bus->publisher.link.queues = bus->consumer.link.queues = &bus->queues;
     uv_prepare_init(loop, &bus->flush);
     uv_timer_init(loop, &bus->ack_timer);
     uv_timer_init(loop, &bus->close_timer);
@@ -551,6 +574,7 @@ int bus_new(struct bus **out, uv_loop_t *loop, const struct bus_config *config,
     list_init(&bus->pending);
     list_init(&bus->open);
     publisher_init(&bus->publisher);
+    list_init(&bus->consumer.actors);
     bus->callbacks = *callbacks;
     bus->ctx = ctx;
     r = init_handles(bus, loop);
@@ -562,7 +586,7 @@ int bus_new(struct bus **out, uv_loop_t *loop, const struct bus_config *config,
         close_handles(bus); /* frees it, in the loop's own time */
         return r;
     }
-    bus->quorum = config->quorum;
+    bus->queues.quorum = config->quorum;
     start(bus);
     *out = bus;
     return 0;
@@ -593,6 +617,11 @@ static int64_t tls_expiry(const struct bus *bus)
     int64_t own = bus->config.tls ? tls_context_expiry(bus->config.tls) : 0;
 
     return tls_first_expiry(own, tls_first_expiry(publisher->peer_expiry, consumer->peer_expiry));
+}
+
+bool bus_may_lose(const struct bus *bus)
+{
+    return bus->config.cached && !bus->queues.quorum;
 }
 
 void bus_stats(const struct bus *bus, struct bus_stats *out)

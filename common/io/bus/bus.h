@@ -51,7 +51,7 @@ struct bus;
 /* Sources of deliveries; the role knows what a source means. */
 struct bus_queue {
     const char *name;  /* kept, not copied */
-    const char *actor; /* not NULL: a task queue, declared with its dead-lettering; kept */
+    const char *actor; /* not NULL: its task queue, declared with its dead-lettering; kept */
     int source;        /* handed back with each delivery */
 };
 
@@ -74,9 +74,9 @@ struct bus_config {
     uint16_t prefetch;      /* of the consumer */
     bool declare;           /* declare the topology, or only check exchanges and queues */
     bool quorum;            /* type of the queues that are declared ... */
-    bool as_found;          /* ... but classic queues that exist are kept */
-    bool cached;            /* messages that are `cached` are transient */
-    bool marker;            /* declare BUS_MARKER as well: its queue is always classic */
+    bool as_found;          /* ... but if there are some of the other type, all have that */
+    bool cached;            /* messages that are `cached` are transient in classic queues */
+    bool marker;            /* declare BUS_MARKER as well, if queues are classic */
     bool identify;       /* publishes say who has logged in (user_id), which the broker compares */
     int confirm_ms;      /* default 300000: before a publish counts as not confirmed; six
                             times that while others are */
@@ -107,6 +107,10 @@ struct bus_callbacks {
     void (*on_isolated)(void *ctx, const struct bus_message *m, const char *why);
     void (*on_blocked)(void *ctx, bool blocked);  /* memory or disk alarm at the broker */
     void (*on_pulse)(void *ctx, int64_t took_us); /* a pulse has come back */
+    /* The task queue of an actor was deleted, with all that was in it; or that of replies, then the
+     * actor is WIRE_ALL_ACTORS. If config.declare is set the bus declares it only after
+     * bus_declare(); it is not up before, and messages to the queue wait. */
+    void (*on_lost)(void *ctx, const char *actor);
     void (*on_batch_end)(void *ctx); /* all deliveries and outcomes that had come are handed over */
 };
 
@@ -147,6 +151,9 @@ int bus_new(struct bus **out, uv_loop_t *loop, const struct bus_config *config,
  * is away or reads nothing, and not sent again on another connection. Return: 0 or -ENOMEM.
  */
 int bus_publish(struct bus *bus, const struct bus_message *m, uint64_t id);
+
+/* After on_lost: what was lost is recorded, and the bus may declare the queue of the actor. */
+void bus_declare(struct bus *bus, const char *actor);
 
 /* What the broker knows of a queue: messages that wait for a consumer, and consumers. */
 typedef void (*bus_inspect_cb)(void *ctx, uint32_t messages, uint32_t consumers);
@@ -191,6 +198,10 @@ void bus_close(struct bus *bus, int timeout_ms, void (*on_closed)(void *ctx));
 struct bus *bus_free(struct bus *bus);
 
 void bus_stats(const struct bus *bus, struct bus_stats *out);
+
+/* Whether the broker loses messages that are `cached` when it restarts. Known while the bus is up.
+ */
+bool bus_may_lose(const struct bus *bus);
 
 /* Why a connection was lost or refused last, or could not be made; "" for nothing. */
 void bus_why(struct bus *bus, char *out, size_t size);

@@ -215,16 +215,150 @@ static const char *pulse_queue(const struct consumer *c, char *out, size_t size)
     return out;
 }
 
+static int consume_queue(struct consumer *c, const struct bus_queue *queue)
+{
+    return consume(c, queue->name, queue->name, false);
+}
+
+/* Whose messages are lost if a queue is deleted; NULL: it loses none that the store knows. */
+static const char *actor_of(const struct bus_queue *queue)
+{
+    if (queue->actor)
+        return queue->actor;
+    return strcmp(queue->name, WIRE_REPLY_QUEUE) == 0 ? WIRE_ALL_ACTORS : NULL;
+}
+
+/* Whether a queue that is to be consumed is there, as far as is known. */
+static bool is_there(const struct consumer *c, const struct bus_queue *queue)
+{
+    const char *actor = actor_of(queue);
+
+    return !actor || actors_state(&c->actors, actor) == ACTOR_UNKNOWN;
+}
+
 static int start_consuming(struct consumer *c)
 {
     const struct bus_config *config = c->link.config;
     int r = 0;
 
     for (int i = 0; i < config->n_queues && !r; i++)
-        r = consume(c, config->queues[i].name, config->queues[i].name, false);
+        if (is_there(c, &config->queues[i]))
+            r = consume_queue(c, &config->queues[i]);
     c->stopped = false;
     return r;
 }
+
+/* ---- queues that are not there ---- */
+
+/* Without memory it is not reported; the connection is lost all the same. */
+static void note_lost(struct consumer *c, const char *actor)
+{
+    if (actors_state(&c->actors, actor) == ACTOR_UNKNOWN)
+        (void)actors_set(&c->actors, actor, ACTOR_LOST);
+}
+
+/* Looks for the queues, and declares those that are there, with their bindings, and those that may
+ * be declared. After the first that was deleted setup() begins anew, without that one. */
+static int ensure_queues(struct consumer *c)
+{
+    const struct bus_config *config = c->link.config;
+    int r = 0;
+
+    for (int i = 0; i < config->n_queues && config->declare && !r; i++) {
+        const char *actor = actor_of(&config->queues[i]);
+        enum actor_state state = actor ? actors_state(&c->actors, actor) : ACTOR_MISSING;
+
+        if (state == ACTOR_UNKNOWN)
+            r = topology_find(&c->link, LINK_CHANNEL, actor);
+        if (!r && (state == ACTOR_UNKNOWN || state == ACTOR_ALLOWED))
+            r = topology_declare(&c->link, LINK_CHANNEL, actor);
+        if (!r && state == ACTOR_ALLOWED)
+            (void)actors_set(&c->actors, actor, ACTOR_DECLARED);
+    }
+    return r;
+}
+
+/* All that setup() has asked for is there. */
+static void forget_missing(struct consumer *c)
+{
+    const enum actor_state found = c->link.config->declare ? ACTOR_DECLARED : ACTOR_MISSING;
+    const char *actor;
+
+    while ((actor = actors_in(&c->actors, found)))
+        (void)actors_set(&c->actors, actor, ACTOR_UNKNOWN);
+}
+
+/* Notes which queue is not there. Where this process may not declare it, setup() fails until it is
+ * there. */
+static bool consumer_adapt(struct link *link)
+{
+    struct consumer *c = consumer_of(link);
+    const struct bus_config *config = link->config;
+
+    for (int i = 0; i < config->n_queues; i++) {
+        const char *actor = actor_of(&config->queues[i]);
+        enum topology_missing missing = actor ? topology_missing(link, actor) : TOPOLOGY_NOTHING;
+
+        if (missing == TOPOLOGY_QUEUE)
+            note_lost(c, actor);
+        else if (missing == TOPOLOGY_ALL && config->declare)
+            (void)actors_set(&c->actors, actor, ACTOR_ALLOWED);
+        if (missing)
+            return config->declare;
+    }
+    return topology_adapt(link);
+}
+
+static const struct bus_queue *queue_of(const struct consumer *c, const char *actor)
+{
+    const struct bus_config *config = c->link.config;
+
+    for (int i = 0; i < config->n_queues; i++) {
+        const char *of_queue = actor_of(&config->queues[i]);
+
+        if (of_queue && strcmp(of_queue, actor) == 0)
+            return &config->queues[i];
+    }
+    return NULL;
+}
+
+static int on_declared(struct link *link, bool refused)
+{
+    struct consumer *c = consumer_of(link);
+    const struct bus_queue *queue = queue_of(c, c->declaring);
+
+    c->declaring = NULL;
+    if (refused)
+        return LINK_E_REFUSED;
+    (void)actors_set(&c->actors, actor_of(queue), ACTOR_UNKNOWN);
+    return c->stopped ? 0 : consume_queue(c, queue);
+}
+
+/* Over the side channel, because deliveries of other queues come over this one. */
+static int declare_allowed(struct consumer *c)
+{
+    const char *actor = actors_in(&c->actors, ACTOR_ALLOWED);
+    int r;
+
+    if (!actor || !link_side_is_free(&c->link))
+        return 0;
+    c->declaring = actor_of(queue_of(c, actor));
+    r = link_side_begin(&c->link, on_declared);
+    return r ? r : topology_declare(&c->link, LINK_SIDE_CHANNEL, c->declaring);
+}
+
+void consumer_allow(struct consumer *c, const char *actor)
+{
+    if (c->link.config->declare && actors_state(&c->actors, actor) == ACTOR_MISSING)
+        (void)actors_set(&c->actors, actor, ACTOR_ALLOWED);
+}
+
+bool consumer_is_up(const struct consumer *c)
+{
+    return (c->link.state == LINK_UP || c->link.state == LINK_CLOSING) && list_empty(&c->actors);
+}
+
+/* ---- pulses, begin and end ---- */
 
 /* The queues are consumed after that: work whose pulses cannot come back may be done twice. */
 static int on_pulse_declared(struct link *link, bool refused)
@@ -263,6 +397,7 @@ static int on_prefetch_set(struct link *link, const void *arguments)
 {
     struct consumer *c = consumer_of(link);
 
+    forget_missing(c);
     c->pulse_asked = link->config->pulse;
     if (c->pulse_asked && link_side_is_free(link))
         return declare_pulse(c);
@@ -279,6 +414,8 @@ static int consumer_setup(struct link *link)
     c->low = c->high = 0;
     c->stopped = true;
     c->pulse = c->pulse_asked = false;
+    if (!r)
+        r = ensure_queues(c);
     return r ? r
              : link_call(link, LINK_CHANNEL, AMQP_BASIC_QOS_METHOD, &qos, AMQP_BASIC_QOS_OK_METHOD,
                          on_prefetch_set, "prefetch");
@@ -319,7 +456,7 @@ static int consumer_send(struct link *link)
         r = link_fail(link, LINK_E_LOST, "out of memory for acks");
     if (!r && c->pulse_asked && !c->pulse && link_side_is_free(link))
         r = declare_pulse(c);
-    return r;
+    return r ? r : declare_allowed(c);
 }
 
 static bool consumer_idle(struct link *link)
@@ -377,9 +514,13 @@ static int consumer_deliver(struct link *link, const amqp_basic_deliver_t *deliv
 static int consumer_method(struct link *link, amqp_method_number_t method, const void *arguments)
 {
     const amqp_basic_cancel_t *cancel = arguments;
+    const struct bus_queue *queue;
 
     if (method != AMQP_BASIC_CANCEL_METHOD)
         return link_fail_out_of_place(link, method);
+    queue = find_queue(link->config, cancel->consumer_tag);
+    if (queue && actor_of(queue))
+        note_lost(consumer_of(link), actor_of(queue));
     return link_fail(link, LINK_E_LOST, "queue %.*s is gone", (int)cancel->consumer_tag.len,
                      (const char *)cancel->consumer_tag.bytes);
 }
@@ -389,12 +530,23 @@ static void consumer_returned(struct link *link, int64_t serial)
     /* Nothing is published here. */
 }
 
+/* Whether the queues were declared that were to be is not known. */
+static void allow_again(struct consumer *c)
+{
+    const char *actor;
+
+    while ((actor = actors_in(&c->actors, ACTOR_DECLARED)))
+        (void)actors_set(&c->actors, actor, ACTOR_ALLOWED);
+}
+
 static void consumer_lost(struct link *link)
 {
     struct consumer *c = consumer_of(link);
 
     c->acks.used = c->requeues.used = 0;
     c->acks_lost = c->pulse = false;
+    allow_again(c);
+    c->declaring = NULL;
 }
 
 /* Makes the key of pulses, with which the names of their queues begin. No other process has it. */
@@ -411,6 +563,7 @@ void consumer_deinit(struct consumer *c)
     free(c->acks.handles);
     free(c->requeues.handles);
     free(c->tags);
+    actors_deinit(&c->actors);
     link_deinit(&c->link);
 }
 
@@ -423,5 +576,5 @@ const struct link_role consumer_role = {
     .deliver = consumer_deliver,
     .returned = consumer_returned,
     .lost = consumer_lost,
-    .adapt = topology_adapt,
+    .adapt = consumer_adapt,
 };

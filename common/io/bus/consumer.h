@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "io/bus/actors.h"
 #include "io/bus/link.h"
 
 /* Acks: handles of deliveries, a growing array. */
@@ -34,8 +35,10 @@ struct consumer {
     uint8_t *tags;                         /* ring, state of the tags above low */
     size_t tags_size;                      /* a power of two */
     char pulse_key[BUS_PULSE_KEY_LEN + 1]; /* of this process */
-    bool pulse_asked; /* their queue is to be declared, as soon as the side channel is free */
-    bool pulse;       /* it is consumed */
+    bool pulse_asked;      /* their queue is to be declared, as soon as the side channel is free */
+    bool pulse;            /* it is consumed */
+    struct list actors;    /* whose task queue is not there, to be consumed, see io/bus/actors.h */
+    const char *declaring; /* one of them, over the side channel; NULL: none */
 };
 
 extern const struct link_role consumer_role;
@@ -43,6 +46,12 @@ extern const struct link_role consumer_role;
 /* After link_init(): makes the key of pulses. */
 void consumer_init(struct consumer *c);
 void consumer_deinit(struct consumer *c);
+
+/* Whether it is connected, and all queues that it is to consume are there. */
+bool consumer_is_up(const struct consumer *c);
+
+/* See bus_declare(). */
+void consumer_allow(struct consumer *c, const char *actor);
 
 /* Asks for the queue of pulses, if there is none. */
 void consumer_ask_for_pulse(struct consumer *c);

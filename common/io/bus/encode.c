@@ -44,7 +44,7 @@ static bool is_mandatory(const struct outgoing *m)
 
 static bool is_transient(const struct link *link, const struct bus_message *m)
 {
-    return m->transient || (m->cached && link->config->cached);
+    return m->transient || (m->cached && link->config->cached && !link->queues->quorum);
 }
 
 int encode_publish(struct link *link, const struct outgoing *out, int64_t now)

@@ -54,6 +54,12 @@ struct link_role {
     bool (*adapt)(struct link *link);
 };
 
+/* The queues that are declared. */
+struct link_queues {
+    bool quorum; /* their type */
+    bool kept;   /* as there are some of this type */
+};
+
 enum link_state {
     LINK_NEW,
     LINK_WAITING,    /* before the next attempt */
@@ -69,7 +75,7 @@ enum link_state {
 
 struct link {
     const struct bus_config *config;
-    bool *quorum; /* the type of the queues that are declared; both links have the same */
+    struct link_queues *queues; /* both links have the same */
     const struct link_role *role;
     void (*changed)(void *owner); /* something came, or the state is another */
     void *owner;
@@ -116,6 +122,7 @@ struct link {
     uint16_t close_method;  /* of class basic: over which the broker closed the channel; or 0 */
     bool closed_over;       /* the broker closed the connection, perhaps over a message */
     bool closed_over_queue; /* ... over a method of the class queue */
+    bool not_found;         /* the last refusal: what was named does not exist */
     char why[LINK_WHY_LEN]; /* of the last error */
     char reported[LINK_WHY_LEN]; /* of the last loss or refusal; "" for none */
     char refusal[LINK_WHY_LEN];  /* of the last refusal */

@@ -38,10 +38,17 @@ int link_fail(struct link *link, enum link_error error, const char *format, ...)
     return (int)error;
 }
 
+/* The queue exists, on a node that is away. */
+static bool is_away(int code, amqp_bytes_t words)
+{
+    return code == AMQP_NOT_FOUND && words.len > 0 &&
+           memmem(words.bytes, words.len, "home node", 9);
+}
+
 /* What to do where the words of the broker do not say it. */
 static const char *advice(int code, amqp_bytes_t words)
 {
-    if (code == AMQP_NOT_FOUND && words.len > 0 && memmem(words.bytes, words.len, "home node", 9))
+    if (is_away(code, words))
         return " (a classic queue is on one node only: start that node again; queues of the type "
                "quorum survive the loss of a node, see OPERATIONS, Three RabbitMQ nodes)";
     if (code == AMQP_PRECONDITION_FAILED && words.len > 0 &&
@@ -56,6 +63,7 @@ int link_fail_closed(struct link *link, const char *what, int code, amqp_bytes_t
 {
     bool down = code == AMQP_CONNECTION_FORCED || code == AMQP_INTERNAL_ERROR;
 
+    link->not_found = code == AMQP_NOT_FOUND && !is_away(code, words);
     return link_fail(link, down ? LINK_E_LOST : LINK_E_REFUSED, "%s: %d %.*s%s", what, code,
                      (int)words.len, (const char *)words.bytes, advice(code, words));
 }

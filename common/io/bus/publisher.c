@@ -37,7 +37,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "io/bus/actors.h"
 #include "io/bus/encode.h"
 #include "io/bus/topology.h"
 #include "model/reply_to.h"
@@ -94,6 +93,13 @@ static bool is_pulse(const struct outgoing *m)
     return strcmp(m->message.exchange, BUS_PULSE_EXCHANGE) == 0;
 }
 
+/* The queue of the actor is there, which this process may not declare. */
+static void note_routed(struct publisher *p, const struct outgoing *m)
+{
+    if (m->message.actor && !p->link.config->declare)
+        (void)actors_set(&p->actors, m->message.actor, ACTOR_UNKNOWN);
+}
+
 static void settle_wire(struct publisher *p, struct outgoing *m, bool accepted)
 {
     p->n_wire--;
@@ -103,6 +109,8 @@ static void settle_wire(struct publisher *p, struct outgoing *m, bool accepted)
         direct_taken(&p->direct, m);
     if (accepted)
         renewal_taken(&p->renewal, m);
+    if (accepted && !m->returned)
+        note_routed(p, m);
     if (!accepted)
         settle(p, m, BUS_NACKED);
     else
@@ -179,6 +187,16 @@ static int publisher_method(struct link *link, amqp_method_number_t method, cons
     return link_fail_out_of_place(link, method);
 }
 
+/* The queue of an actor may be gone: it is looked for before the next message. Where this process
+ * may not declare it, a returned message is all that shows that. */
+static void note_returned(struct publisher *p, const struct outgoing *m)
+{
+    actors_forget_declared(&p->actors, NULL);
+    if (m->message.actor && !p->link.config->declare &&
+        actors_state(&p->actors, m->message.actor) == ACTOR_UNKNOWN)
+        (void)actors_set(&p->actors, m->message.actor, ACTOR_LOST);
+}
+
 /* basic.return comes before the confirm of the same message. */
 static void publisher_returned(struct link *link, int64_t serial)
 {
@@ -189,7 +207,7 @@ static void publisher_returned(struct link *link, int64_t serial)
 
         if ((int64_t)m->serial == serial) {
             m->returned = true;
-            actors_forget(&p->actors); /* its queue may be gone: see to it again */
+            note_returned(p, m);
             return;
         }
     }
@@ -197,26 +215,92 @@ static void publisher_returned(struct link *link, int64_t serial)
 
 /* --- sending ---------------------------------------------------------------------------------- */
 
+static int set_state(struct publisher *p, const char *actor, enum actor_state state)
+{
+    return actors_set(&p->actors, actor, state)
+               ? link_fail(&p->link, LINK_E_LOST, "out of memory for an actor")
+               : 0;
+}
+
 /* A refusal (the queue is there with other arguments) is reported, and messages to the actor are
  * sent all the same. */
 static int on_actor_declared(struct link *link, bool refused)
 {
     if (refused)
         link_report_refused(link);
-    publisher_of(link)->declaring = false;
+    *publisher_of(link)->declaring = '\0';
     return 0;
 }
 
 /* Over the side channel: a refusal must not take the confirms of other messages with it. */
-static int declare_actor(struct publisher *p, const char *actor)
+static int declare_actor(struct publisher *p)
+{
+    int r = set_state(p, p->declaring, ACTOR_DECLARED);
+
+    if (!r)
+        r = link_side_begin(&p->link, on_actor_declared);
+    return r ? r : topology_declare(&p->link, LINK_SIDE_CHANNEL, p->declaring);
+}
+
+static int on_actor_looked_for(struct link *link, bool refused)
+{
+    struct publisher *p = publisher_of(link);
+    enum topology_missing missing =
+        refused ? topology_missing(link, p->declaring) : TOPOLOGY_NOTHING;
+    int r;
+
+    if (!refused || missing == TOPOLOGY_ALL)
+        return declare_actor(p);
+    if (missing == TOPOLOGY_NOTHING)
+        link_report_refused(link);
+    r = set_state(p, p->declaring, missing == TOPOLOGY_QUEUE ? ACTOR_LOST : ACTOR_DECLARED);
+    *p->declaring = '\0';
+    return r;
+}
+
+/* Declares the queue of the actor to which the first message goes that waits; but if it was
+ * deleted, with all that was in it, that is reported first. */
+static int see_to_actor(struct publisher *p, const char *actor)
 {
     int r;
 
-    if (actors_add(&p->actors, actor))
-        return link_fail(&p->link, LINK_E_LOST, "out of memory for an actor");
-    r = link_side_begin(&p->link, on_actor_declared);
-    p->declaring = true;
-    return r ? r : topology_declare_task(&p->link, LINK_SIDE_CHANNEL, actor);
+    snprintf(p->declaring, sizeof(p->declaring), "%s", actor);
+    if (actors_state(&p->actors, actor) == ACTOR_ALLOWED)
+        return declare_actor(p);
+    r = link_side_begin(&p->link, on_actor_looked_for);
+    return r ? r : topology_find(&p->link, LINK_SIDE_CHANNEL, p->declaring);
+}
+
+/* Whether messages to the actor wait for bus_declare(). */
+static bool is_held(const struct publisher *p, const struct outgoing *m)
+{
+    enum actor_state state;
+
+    if (!m || !m->message.actor || !p->link.config->declare)
+        return false;
+    state = actors_state(&p->actors, m->message.actor);
+    return state == ACTOR_LOST || state == ACTOR_MISSING;
+}
+
+static void hold(struct publisher *p)
+{
+    while (is_held(p, first(&p->waiting)))
+        list_append(&p->held, list_pop(&p->waiting));
+}
+
+void publisher_allow(struct publisher *p, const char *actor)
+{
+    struct list *rest = p->waiting.next; /* before it, in their order */
+
+    if (!p->link.config->declare || actors_state(&p->actors, actor) != ACTOR_MISSING)
+        return;
+    (void)actors_set(&p->actors, actor, ACTOR_ALLOWED);
+    list_foreach_safe(it, &p->held) {
+        if (strcmp(list_entry(it, struct outgoing, node)->message.actor, actor) != 0)
+            continue;
+        list_remove(it);
+        list_append(rest, it);
+    }
 }
 
 static bool is_in_doubt(const struct outgoing *m)
@@ -374,7 +458,7 @@ static bool must_declare(const struct publisher *p)
     const struct outgoing *m = first(&p->waiting);
 
     return m && m->message.actor && p->link.config->declare &&
-           !actors_have(&p->actors, m->message.actor);
+           actors_state(&p->actors, m->message.actor) != ACTOR_DECLARED;
 }
 
 /* Begins an inspection, or the declaration of a task queue, over the side channel. */
@@ -386,14 +470,14 @@ static int send_aside(struct publisher *p)
         return 0;
     if (*i->queue && !i->asked)
         return inspect(p);
-    return must_declare(p) ? declare_actor(p, first(&p->waiting)->message.actor) : 0;
+    return must_declare(p) ? see_to_actor(p, first(&p->waiting)->message.actor) : 0;
 }
 
 static bool may_send(struct publisher *p, int64_t now)
 {
     const struct link *link = &p->link;
 
-    return !link->blocked && !link_is_full(link) && !p->declaring && !list_empty(&p->waiting) &&
+    return !link->blocked && !link_is_full(link) && !*p->declaring && !list_empty(&p->waiting) &&
            !must_declare(p) && has_room(p, now);
 }
 
@@ -424,8 +508,11 @@ static int publisher_send(struct link *link)
         return renew(p, now);
     if (!r && p->renewal.due > now)
         link_tick_within(link, p->renewal.due - now);
-    while (!r && may_send(p, now))
+    hold(p);
+    while (!r && may_send(p, now)) {
         r = send_first(p, now);
+        hold(p);
+    }
     return r ? r : send_aside(p);
 }
 
@@ -451,7 +538,8 @@ static bool publisher_idle(struct link *link)
 {
     struct publisher *p = publisher_of(link);
 
-    return list_empty(&p->waiting) && list_empty(&p->wire) && list_empty(&p->refused);
+    return list_empty(&p->waiting) && list_empty(&p->wire) && list_empty(&p->refused) &&
+           list_empty(&p->held);
 }
 
 static int publisher_deliver(struct link *link, const amqp_basic_deliver_t *deliver)
@@ -543,10 +631,12 @@ static void take_refused(struct publisher *p)
  * messages to it are sent all the same. */
 static void forget_declarable(struct publisher *p)
 {
-    if (p->declaring && p->link.closed_over_queue)
-        actors_forget_older(&p->actors); /* the last one is being declared */
-    else
-        actors_forget(&p->actors);
+    bool kept = *p->declaring && p->link.closed_over_queue;
+
+    if (kept)
+        (void)actors_set(&p->actors, p->declaring, ACTOR_DECLARED);
+    actors_forget_declared(&p->actors, kept ? p->declaring : NULL);
+    *p->declaring = '\0';
 }
 
 static void publisher_lost(struct link *link)
@@ -564,7 +654,6 @@ static void publisher_lost(struct link *link)
     p->reads = READS_UNKNOWN;
     p->inspection.asked = p->inspection.answered = false;
     forget_declarable(p);
-    p->declaring = false;
 }
 
 void publisher_init(struct publisher *p)
@@ -572,13 +661,14 @@ void publisher_init(struct publisher *p)
     list_init(&p->waiting);
     list_init(&p->wire);
     list_init(&p->refused);
+    list_init(&p->held);
     list_init(&p->actors);
     direct_init(&p->direct);
 }
 
 void publisher_deinit(struct publisher *p)
 {
-    assert(list_empty(&p->actors));
+    actors_deinit(&p->actors);
     direct_deinit(&p->direct);
     link_deinit(&p->link);
 }

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "io/bus/actors.h"
 #include "io/bus/direct.h"
 #include "io/bus/link.h"
 #include "io/bus/outgoing.h"
@@ -34,15 +35,17 @@ struct publisher {
     struct list waiting; /* to be sent, in order */
     struct list wire;    /* sent, not confirmed, in order of tags */
     struct list refused; /* to be sent over another connection */
+    struct list held;    /* to actors whose queue is not there, until bus_declare() */
     int n_wire;
     uint64_t last_tag;
     enum reads reads;
     int64_t heard;      /* CLOCK_MONOTONIC ms of the last confirm, pulses aside */
     int64_t held_up;    /* likewise: until then at least by an alarm */
-    struct list actors; /* whose task queues were declared on this connection */
+    struct list actors; /* see io/bus/actors.h; declared: on this connection */
     struct direct direct;
     struct renewal renewal;
-    bool declaring; /* such a queue: until that is answered nothing is sent, to keep the order */
+    char declaring[ID_NAME_MAX + 1]; /* the actor whose queue is looked for, or declared; "": none.
+                                        Until that is answered nothing is sent, to keep the order */
     struct inspection inspection;
 };
 
@@ -55,6 +58,9 @@ void publisher_deinit(struct publisher *p);
  * are bound to it. A pulse is sent before them: it has to
  * come back also while a queue confirms nothing, and many wait for that. */
 void publisher_take(struct publisher *p, struct list *messages);
+
+/* See bus_declare(). */
+void publisher_allow(struct publisher *p, const char *actor);
 
 /* See bus_inspect(). */
 void publisher_inspect(struct publisher *p, const char *queue, bus_inspect_cb cb, void *ctx);

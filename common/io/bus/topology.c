@@ -34,8 +34,10 @@ static const struct {
     const char *name; /* of the queue, and of the exchange that it is bound to */
     const char *key;
 } queues[] = {
-    {"drover.submit", "submit"}, {WIRE_REPLY_QUEUE, "reply"}, {"drover.control", "control"},
-    {EXPIRED_EXCHANGE, ""},      {"drover.dead", ""},
+    {"drover.submit", "submit"},
+    {"drover.control", "control"},
+    {EXPIRED_EXCHANGE, ""},
+    {"drover.dead", ""},
 };
 
 static amqp_bytes_t text(const char *s)
@@ -64,7 +66,7 @@ static int declare_queue(struct link *link, uint16_t channel, const char *name,
     if (dead_letter_exchange)
         entries[(*n)++] = table_text("x-dead-letter-exchange", dead_letter_exchange);
     /* not left out: a virtual host may have another default */
-    entries[(*n)++] = table_text("x-queue-type", *link->quorum ? "quorum" : "classic");
+    entries[(*n)++] = table_text("x-queue-type", link->queues->quorum ? "quorum" : "classic");
     return link_call(link, channel, AMQP_QUEUE_DECLARE_METHOD, &declare,
                      AMQP_QUEUE_DECLARE_OK_METHOD, NULL, "queue %s", name);
 }
@@ -119,15 +121,74 @@ static int declare_marker(struct link *link, bool passive)
     return r || passive ? r : bind_queue(link, LINK_CHANNEL, BUS_MARKER, BUS_MARKER, "");
 }
 
-int topology_declare_task(struct link *link, uint16_t channel, const char *actor)
+static bool is_all(const char *actor)
 {
-    char name[sizeof(TASK_PREFIX) + ID_NAME_MAX];
+    return strcmp(actor, WIRE_ALL_ACTORS) == 0;
+}
+
+static const char *queue_of(const char *actor, char name[BUS_QUEUE_MAX + 1])
+{
+    if (is_all(actor))
+        snprintf(name, BUS_QUEUE_MAX + 1, WIRE_REPLY_QUEUE);
+    else
+        snprintf(name, BUS_QUEUE_MAX + 1, TASK_PREFIX "%s", actor);
+    return name;
+}
+
+static int find_queue(struct link *link, uint16_t channel, const char *actor)
+{
+    char name[BUS_QUEUE_MAX + 1];
+
+    return declare_queue(link, channel, queue_of(actor, name), NULL, true);
+}
+
+int topology_find(struct link *link, uint16_t channel, const char *actor)
+{
+    int r = is_all(actor) ? 0 : declare_reply(link, channel, actor, true);
+
+    return r ? r : find_queue(link, channel, actor);
+}
+
+/* Whether the last refusal was that of a call for @what, which does not exist. */
+static bool is_missing(const struct link *link, const char *what)
+{
+    size_t len = strlen(what);
+
+    return link->not_found && strncmp(link->why, what, len) == 0 && link->why[len] == ':';
+}
+
+enum topology_missing topology_missing(const struct link *link, const char *actor)
+{
+    char name[BUS_QUEUE_MAX + 1], what[BUS_QUEUE_MAX + 16];
+
+    snprintf(what, sizeof(what), "exchange " WIRE_REPLY_EXCHANGE "%s", actor);
+    if (is_missing(link, what))
+        return TOPOLOGY_ALL;
+    snprintf(what, sizeof(what), "queue %s", queue_of(actor, name));
+    return is_missing(link, what) ? TOPOLOGY_QUEUE : TOPOLOGY_NOTHING;
+}
+
+static int declare_replies(struct link *link, uint16_t channel)
+{
+    int r = declare_queue(link, channel, WIRE_REPLY_QUEUE, NULL, false);
+
+    return r ? r : bind_queue(link, channel, WIRE_REPLY_QUEUE, WIRE_REPLY_QUEUE, "reply");
+}
+
+static int declare_task(struct link *link, uint16_t channel, const char *actor)
+{
+    char name[BUS_QUEUE_MAX + 1];
     int r = declare_reply(link, channel, actor, false);
 
-    snprintf(name, sizeof(name), TASK_PREFIX "%s", actor);
+    queue_of(actor, name);
     if (!r)
         r = declare_queue(link, channel, name, EXPIRED_EXCHANGE, false);
     return r ? r : bind_queue(link, channel, name, TASK_EXCHANGE, actor);
+}
+
+int topology_declare(struct link *link, uint16_t channel, const char *actor)
+{
+    return is_all(actor) ? declare_replies(link, channel) : declare_task(link, channel, actor);
 }
 
 int topology_inspect(struct link *link, const char *queue, link_answered answered)
@@ -165,6 +226,7 @@ int topology_declare_pulse(struct link *link, const char *queue, const char *key
     return r ? r : bind_queue(link, LINK_SIDE_CHANNEL, queue, PULSE_EXCHANGE, key);
 }
 
+/* But for the queue of replies, which topology_declare() declares. */
 static int ensure_fixed(struct link *link, bool passive)
 {
     int r;
@@ -186,21 +248,21 @@ static int ensure_fixed(struct link *link, bool passive)
     return 0;
 }
 
-/* The task queues that this process consumes. */
-static int ensure_tasks(struct link *link, bool passive)
+/* Checks the queue of replies, the task queues that this process consumes, and the exchanges for
+ * their replies. */
+static int check_actors(struct link *link)
 {
     const struct bus_config *config = link->config;
-    int r = 0;
+    int r = find_queue(link, LINK_CHANNEL, WIRE_ALL_ACTORS);
 
     for (int i = 0; i < config->n_queues && !r; i++) {
-        const struct bus_queue *queue = &config->queues[i];
+        const char *actor = config->queues[i].actor;
 
-        if (!queue->actor)
+        if (!actor)
             continue;
-        r = passive ? declare_queue(link, LINK_CHANNEL, queue->name, NULL, true)
-                    : topology_declare_task(link, LINK_CHANNEL, queue->actor);
-        if (!r && passive)
-            r = declare_reply(link, LINK_CHANNEL, queue->actor, true);
+        r = find_queue(link, LINK_CHANNEL, actor);
+        if (!r)
+            r = declare_reply(link, LINK_CHANNEL, actor, true);
     }
     return r;
 }
@@ -210,24 +272,33 @@ int topology_ensure(struct link *link)
     bool passive = !link->config->declare;
     int r = ensure_fixed(link, passive);
 
-    if (!r && link->config->marker)
+    if (!r && link->config->marker && !link->queues->quorum)
         r = declare_marker(link, passive);
-    return r ? r : ensure_tasks(link, passive);
+    return r || !passive ? r : check_actors(link);
 }
 
-/* In the words of the broker that refuses to declare a classic queue as a quorum queue. */
-static bool is_classic(const char *why)
+/* Whether a queue has the type that it was not to be declared with, in the words of the broker. */
+static bool has_type(const char *why, const char *type)
 {
-    return strstr(why, "'x-queue-type'") &&
-           (strstr(why, "received the value 'quorum'") || strstr(why, "received 'quorum'"));
+    const char *current = strstr(why, "'x-queue-type'") ? strstr(why, "but current is") : NULL;
+
+    return current && strstr(current, type);
 }
 
 bool topology_adapt(struct link *link)
 {
-    bool adapts = link->config->as_found && is_classic(link->why);
+    struct link_queues *found = link->queues;
+    bool quorum = has_type(link->why, "'quorum'");
 
-    if (adapts && *link->quorum) /* the other link may have found out before */
-        log_info("queues_kept", LOG_S("type", "classic"), LOG_S("why", link->why));
-    *link->quorum &= !adapts;
-    return adapts;
+    if (!link->config->as_found || !(quorum || has_type(link->why, "'classic'")))
+        return false;
+    if (found->kept) /* by the other link; or there are queues of both types */
+        return found->quorum == quorum;
+    *found = (struct link_queues){.quorum = quorum, .kept = true};
+    log_info(
+        "queues_kept", LOG_S("type", quorum ? "quorum" : "classic"),
+        LOG_S("what", quorum ? "classic queues are faster on one node: see deploy/change_queues.py"
+                             : "rabbitmq.replication none is faster on one node"),
+        LOG_S("why", link->why));
+    return true;
 }

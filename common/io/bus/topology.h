@@ -9,14 +9,28 @@
 
 #include "io/bus/link.h"
 
-/* Declares every exchange, queue and binding, or checks that the exchanges and queues are there. */
+/* Declares the exchanges, queues and bindings, but those of topology_declare(); or checks that all
+ * exchanges and queues are there. */
 int topology_ensure(struct link *link);
 
 /* See struct link_role: queues that exist keep their type if config->as_found is set. */
 bool topology_adapt(struct link *link);
 
-/* Declares the task queue of an actor over a channel. */
-int topology_declare_task(struct link *link, uint16_t channel, const char *actor);
+/* Looks for the task queue of an actor, and the exchange for its replies; or for the queue of the
+ * replies of WIRE_ALL_ACTORS. The broker closes the channel if one is not there. */
+int topology_find(struct link *link, uint16_t channel, const char *actor);
+
+/* What is not there, as far as the last refusal was about that. An exchange is there for as long as
+ * its actor is known to the broker; so if only the queue is not there, it was deleted. */
+enum topology_missing {
+    TOPOLOGY_NOTHING,
+    TOPOLOGY_QUEUE,
+    TOPOLOGY_ALL,
+};
+enum topology_missing topology_missing(const struct link *link, const char *actor);
+
+/* Declares what topology_find() looks for. */
+int topology_declare(struct link *link, uint16_t channel, const char *actor);
 
 /* Declares a queue of this connection for pulses over the side channel, and proves that it may be
  * read. @key: binds it. */

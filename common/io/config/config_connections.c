@@ -107,10 +107,14 @@ static void set_queues(struct bus_config *bus, const struct config *config)
     const bool several = strchr(config->rabbitmq.host, ',');
     const bool none = replication == CONFIG_REPLICATION_NONE;
 
-    bus->quorum = !none && type != CONFIG_CLASSIC;
-    bus->as_found = bus->quorum && replication == CONFIG_REPLICATION_AUTO &&
-                    type == CONFIG_QUEUES_AUTO && !several;
-    bus->cached = !bus->quorum && (none || steps == CONFIG_TRANSIENT) && !several;
+    const bool any =
+        replication == CONFIG_REPLICATION_AUTO && type == CONFIG_QUEUES_AUTO && !several;
+    /* a process that may not declare does not see what type they have */
+    const bool chooses = any && steps == CONFIG_STEPS_AUTO && config->rabbitmq.declare;
+
+    bus->quorum = !none && !chooses && type != CONFIG_CLASSIC;
+    bus->as_found = any;
+    bus->cached = !bus->quorum && (none || chooses || steps == CONFIG_TRANSIENT) && !several;
     bus->marker = bus->cached;
 }
 

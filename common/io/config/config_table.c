@@ -154,7 +154,8 @@ const struct setting config_settings[] = {
     {"rabbitmq.replication", SETTING_WORD, ALL, AT(rabbitmq.replication), "auto",
      .words = replications,
      .text = "none: classic queues on one node, without a disk for requests and replies; quorum: "
-             "quorum queues; auto: quorum, but classic queues that exist are kept"},
+             "quorum queues; auto: quorum if rabbitmq.host names several hosts, or "
+             "rabbitmq.declare is false; else none, but quorum queues that exist are kept"},
     {"rabbitmq.queue_type", SETTING_WORD, ALL, AT(rabbitmq.queue_type), "auto",
      .words = queue_types,
      .text = "replaced by rabbitmq.replication: quorum is quorum; classic is none with persistent "

@@ -290,6 +290,14 @@ static void on_bus_down(void *ctx, const char *why)
         driver_perform(d, d->machine->bus_down(d->object, driver_now(), &d->out));
 }
 
+static void on_lost(void *ctx, const char *actor)
+{
+    struct driver *d = ctx;
+
+    if (!d->closing && d->machine->lost)
+        driver_perform(d, d->machine->lost(d->object, driver_now(), actor, &d->out));
+}
+
 static void on_pulse(void *ctx, int64_t took_us)
 {
     driver_pulse_back(ctx, took_us);
@@ -320,6 +328,7 @@ static int open_bus(struct driver *d)
         .on_outcome = on_outcome,
         .on_isolated = on_isolated,
         .on_blocked = on_blocked,
+        .on_lost = on_lost,
         .on_pulse = on_pulse,
         .on_batch_end = tick,
     };

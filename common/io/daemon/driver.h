@@ -50,6 +50,8 @@ struct driver_machine {
      * is in drover.dead now. @key: its routing key; @job: "" for none */
     int64_t (*isolated)(void *machine, int64_t now, const char *key, const char *job,
                         struct effects *out);
+    /* See bus_callbacks.on_lost. */
+    int64_t (*lost)(void *machine, int64_t now, const char *actor, struct effects *out);
     int64_t (*tick)(void *machine, int64_t now, struct effects *out);
     int64_t (*stop)(void *machine, int64_t now, struct effects *out);
     bool (*idle)(const void *machine); /* nothing is in progress: a process that stops may end */

@@ -18,7 +18,7 @@
 
 #include "base/str.h"
 
-#define METRICS_MAX 32 /* in one table */
+#define METRICS_MAX 40 /* in one table */
 
 enum metric_kind {
     METRIC_COUNTER, /* only grows, until the process ends */

@@ -21,6 +21,7 @@
 #define DEADLINE_S 60 /* until a test stops waiting */
 
 const struct bus_queue submit_queue = {.name = "drover.submit", .source = FROM_SUBMIT};
+const struct bus_queue reply_queue = {.name = "drover.replies", .source = FROM_REPLIES};
 
 /* --- callbacks -------------------------------------------------------------------------------- */
 
@@ -43,6 +44,17 @@ static void on_refused(void *ctx, const char *why)
 
     p->refusals++;
     snprintf(p->why, sizeof(p->why), "%s", why);
+}
+
+/* As if it were recorded at once. */
+static void on_lost(void *ctx, const char *actor)
+{
+    struct probe *p = ctx;
+
+    p->losses++;
+    snprintf(p->lost, sizeof(p->lost), "%s", actor);
+    if (!p->keeps_lost)
+        bus_declare(p->bus, actor);
 }
 
 static void on_blocked(void *ctx, bool blocked)
@@ -102,6 +114,7 @@ static const struct bus_callbacks callbacks = {
     .on_delivery = on_delivery,
     .on_outcome = on_outcome,
     .on_blocked = on_blocked,
+    .on_lost = on_lost,
     .on_pulse = on_pulse,
     .on_batch_end = on_batch_end,
 };
@@ -363,6 +376,16 @@ void begin_plain(struct world *w, struct probe *p, bool consume)
 
     begin(w, p, &config);
     until(w, p->ups == 1);
+}
+
+void declare_queue(struct world *w, const struct bus_queue *queue)
+{
+    const struct bus_config config = config_of(w, queue);
+    struct probe other = {0};
+
+    begin(w, &other, &config);
+    until(w, other.ups == 1);
+    shut(w, &other);
 }
 
 int64_t close_bus(struct world *w, struct probe *p, int timeout_ms)

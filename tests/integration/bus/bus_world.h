@@ -32,6 +32,7 @@ enum source {
 };
 
 extern const struct bus_queue submit_queue;
+extern const struct bus_queue reply_queue; /* only who consumes it declares it */
 
 /* A bus under observation. */
 struct probe {
@@ -44,8 +45,11 @@ struct probe {
     bool blocked;
     bool closed;
     char why[256];
-    bool keep;    /* keep deliveries in `kept`, without an ack */
-    bool ack_all; /* acknowledge and free deliveries */
+    int losses;
+    char lost[64];   /* the last actor of which that was said */
+    bool keeps_lost; /* bus_declare() does not follow */
+    bool keep;       /* keep deliveries in `kept`, without an ack */
+    bool ack_all;    /* acknowledge and free deliveries */
     struct bus_delivery *kept[MAX_MESSAGES];
     int n_kept;
     int n_delivered;
@@ -151,6 +155,9 @@ void begin(struct world *w, struct probe *p, const struct bus_config *config);
 
 /* Begins a bus that consumes drover.submit, or nothing, and waits until it is up. */
 void begin_plain(struct world *w, struct probe *p, bool consume);
+
+/* Has another bus declare the topology, with a queue that it would consume. */
+void declare_queue(struct world *w, const struct bus_queue *queue);
 
 /* Closes the bus. Returns how many ms that took. */
 int64_t close_bus(struct world *w, struct probe *p, int timeout_ms);

@@ -292,7 +292,7 @@ static void test_first_confirm_missing(void **state)
     submit_number(&w->a, 1);
     until(w, proxy.withholds == 0);
     for (int i = 2; i <= n; i++) {
-        publish_number(&w->a, i, "drover.replies", "reply");
+        publish_number(&w->a, i, "drover.control", "control");
         until(w, w->a.outcomes[i] == 1);
     }
     assert_int_equal(w->a.outcomes[1], 0);

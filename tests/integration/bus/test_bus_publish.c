@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "bus/bus_world.h"
 
-static const struct bus_queue reply_queue = {.name = "drover.replies", .source = FROM_REPLIES};
 static const struct bus_queue expired_queue = {.name = "drover.expired", .source = FROM_EXPIRED};
 
 #define LONG_AFTER_MS 10100 /* more than a message that is sent alone has */
@@ -122,9 +121,9 @@ static void test_nack(void **state)
         until(w, w->a.n_outcomes == n);
     } while (n < MAX_MESSAGES / 2 && w->a.outcome[n] == BUS_CONFIRMED);
     assert_int_equal(w->a.outcome[n], BUS_NACKED);
-    publish_number(&w->a, n + 1, "drover.replies", "reply");
+    publish_number(&w->a, n + 1, "drover.control", "control");
     submit_number(&w->a, n + 2);
-    publish_number(&w->a, n + 3, "drover.replies", "reply");
+    publish_number(&w->a, n + 3, "drover.control", "control");
     until(w, w->a.n_outcomes == n + 3);
     assert_int_equal(w->a.outcome[n + 1], BUS_CONFIRMED);
     assert_int_equal(w->a.outcome[n + 2], BUS_NACKED);
@@ -159,8 +158,8 @@ static void test_nack_over_one_connection(void **state)
     config.reconnect_min_ms = config.reconnect_max_ms = 5000;
     begin(w, &w->a, &config);
     for (int i = 1; i <= n; i++)
-        publish_number(&w->a, i, i % 2 ? "drover.replies" : "drover.submit",
-                       i % 2 ? "reply" : "submit");
+        publish_number(&w->a, i, i % 2 ? "drover.control" : "drover.submit",
+                       i % 2 ? "control" : "submit");
     until(w, w->a.downs == 1);
     evaluate(w, "ok = rabbit_policy:delete(<<\"%s\">>, <<\"full\">>, <<\"test\">>)", w->vhost);
     until(w, w->a.n_outcomes == n);
@@ -201,7 +200,7 @@ static void test_others_pass_a_refused_one(void **state)
     until(w, w->a.ups == 2);
     do { /* again if it was so slow that the next connection was due */
         downs = w->a.downs;
-        publish_number(&w->a, ++n, "drover.replies", "reply");
+        publish_number(&w->a, ++n, "drover.control", "control");
         until(w, w->a.outcomes[n] == 1);
     } while (w->a.downs_before[n] != downs && w->a.outcomes[1] == 0);
     assert_int_equal(w->a.outcomes[1], 0);
@@ -393,6 +392,7 @@ static void test_direct_reply(void **state)
     w->a.keep = w->b.keep = true;
     begin(w, &w->a, &server);
     begin(w, &w->b, &client);
+    until(w, w->a.ups == 1);
     assert_int_equal(bus_publish(w->b.bus, &question, 1), 0);
     until(w, w->a.n_kept == 1);
     assert_int_equal(w->a.kept[0]->source, FROM_REPLIES);

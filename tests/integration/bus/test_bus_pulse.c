@@ -156,6 +156,7 @@ static void test_pulse_without_exchange(void **state)
 {
     struct world *w = *state;
 
+    declare_queue(w, &reply_queue);
     begin_plain(w, &w->b, false);
     evaluate(w,
              "rabbit_exchange:delete(rabbit_misc:r(<<\"%s\">>, exchange, <<\"drover.pulse\">>), "

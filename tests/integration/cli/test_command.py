@@ -598,6 +598,11 @@ ENDS = {
         5: ["migrate nobody order", "migrate moves order@3"],
         6: ["migrate ends order@2"],
     },
+    "resend": {
+        0: ["resend demo", "resend *"],
+        1: ["resend a/b"],
+        2: ["resend", "resend a b"],
+    },
     "workflow list": {0: ["workflow list"], 2: ["workflow list order"]},
     "workflow show": {
         0: ["workflow show order", "workflow show order@1"],
@@ -656,6 +661,7 @@ ASKS = {
     "retry": "retry nobody",
     "resolve": "resolve nobody step active",
     "migrate": "migrate nobody order",
+    "resend": "resend demo",
     "workflow list": "workflow list",
     "workflow show": "workflow show order",
 }

@@ -639,7 +639,9 @@ class Outage(Case):
         self.rabbit.start()
         c.await_ready()
         self.assertEqual(0, self.drover(*words[:-1], "60s", input=job).returncode)
-        c.client.reply(request)
+        copy = self.take()  # of what the broker has lost
+        self.assertEqual(request.token, copy.token)
+        c.client.reply(copy)
         self.do("do-b")
         self.end("running", wire.OUTCOME_SUCCEEDED)
         self.assertEqual(0, self.drover("wait", "new", "--timeout", "60s").returncode)

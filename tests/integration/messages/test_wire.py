@@ -286,7 +286,7 @@ class Wire(cluster.TestCase):
             lambda: self.client.get("drover.task.hand"), "the request"
         )
         (request,) = wire.Requests.FromString(body).requests
-        self.assertEqual(("drover.v1.Requests", "application/protobuf", request.token, 2),
+        self.assertEqual(("drover.v1.Requests", "application/protobuf", request.token, 1),
                          (properties.type, properties.content_type, properties.message_id,
                           properties.delivery_mode))
         said = {name: value for name, value in properties.headers.items()

@@ -49,35 +49,67 @@ class Replication(cluster.TestCase):
         self.assertLessEqual({*FIXED, MARKER, "drover.task.demo"}, set(types))
 
     def test_new_queues(self):
-        """By default they are quorum queues."""
+        """By default that is so on one node."""
         c = self.cluster()
         self.complete(c, "job")
-        types = self.types(c)
-        self.assertEqual({"quorum"}, set(types.values()))
-        self.assertNotIn(MARKER, types)
+        self.await_marker(c)
+        self.assertEqual({"classic"}, set(self.types(c).values()))
 
-    def test_queues_that_exist(self):
-        """By default they keep their type: a line of the log says so, nothing needs a person, and
-        no message is transient."""
-        c = self.cluster(settings=settings(replication="none"))
-        self.complete(c, "before")
+    def use_default(self, c):
+        """Restarts all daemons but the agents; returns how many messages of the task queue are
+        persistent, of one."""
         for daemon in c.daemons:
             daemon.stop()
-            daemon.configure(rabbitmq={"replication": "auto"})
+            daemon.configure(rabbitmq={"replication": "auto", "queue_type": "auto"})
         for daemon in (*c.schedulers, *c.supervisors):
             daemon.start()
         c.client.submit(wire.submit("job", [wire.step("s", **LONG)]))
         servers.wait_for(lambda: c.client.queue("drover.task.demo")[0] == 1, "the request")
         lines = self.rabbit.rabbitmqctl("list_queues", "--silent", "-p", c.name, "name",
                                         "messages_persistent")
-        self.assertIn("drover.task.demo\t1", lines.splitlines())
+        (count,) = [line.split("\t")[1] for line in lines.splitlines()
+                    if line.startswith("drover.task.demo\t")]
         c.agents[0].start()
         self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+        return int(count or 1)  # quorum queues have no figure: all is on disk
+
+    def test_queues_that_exist(self):
+        """By default they keep their type: a line of the log says so, nothing needs a person, no
+        message is transient, and that there is no marker is no loss."""
+        c = self.cluster(settings=settings(replication="quorum"))
+        self.complete(c, "before")
+        self.assertEqual(1, self.use_default(c))
         for daemon in c.daemons:
             (line,) = daemon.records("queues_kept")[-1:]
-            self.assertEqual("classic", line["type"])
+            self.assertEqual("quorum", line["type"])
+            self.assertIn("deploy/change_queues.py", line["what"])
             self.assertEqual([], daemon.records("bus_refused"))
+        self.assertEqual({"quorum"}, set(self.types(c).values()))
+        self.assertEqual([], c.supervisors[0].records("broker_has_lost_messages"))
+        self.assertEqual([], c.store.events("job", "resent"))
+
+    def test_classic_queues_that_exist(self):
+        """Those of a version without a marker: it is made, and messages are transient."""
+        c = self.cluster(settings=settings(queue_type="classic"))
+        self.complete(c, "before")
+        self.assertNotIn(MARKER, self.types(c))
+        self.assertEqual(0, self.use_default(c))
+        self.await_marker(c)
+        for daemon in c.daemons:
+            self.assertEqual([], daemon.records("queues_kept"))
         self.assertEqual({"classic"}, set(self.types(c).values()))
+
+    def test_queues_of_both_types(self):
+        """Half of them were made by hand: that needs a person."""
+        c = self.cluster(settings=settings(replication="quorum"), agents=0)
+        for daemon in c.daemons:
+            daemon.stop()
+            daemon.configure(rabbitmq={"replication": "auto"})
+        c.client.call(lambda channel: channel.queue_delete("drover.dead"))
+        c.client.call(lambda channel: channel.queue_declare("drover.dead", durable=True))
+        c.schedulers[0].start()
+        servers.wait_for(lambda: c.schedulers[0].records("bus_refused"), "the refusal")
+        self.assertIn("drover.dead", c.schedulers[0].records("bus_refused")[0]["why"])
 
     def test_queues_of_another_type(self):
         """The broker refuses them: the error names queue, setting and command."""

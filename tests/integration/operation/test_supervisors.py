@@ -19,6 +19,8 @@ import wire
 LEASE_S = 15  # of a supervisor that is asked to end
 FIVE = 5
 ALONE = {"supervisor": {"election": False}}
+# Without a marker, which a supervisor that makes a single round does not publish.
+QUORUM = dict.fromkeys(("scheduler", "supervisor"), {"rabbitmq": {"replication": "quorum"}})
 
 
 class Supervisors(cluster.TestCase):
@@ -84,6 +86,7 @@ class Supervisors(cluster.TestCase):
         c = self.cluster(supervisors=0, agents=0)
         for _ in range(FIVE):
             c.add_supervisor(ALONE)
+        c.await_marker()
         jobs = {f"job-{i}" for i in range(20)}
         for job_id in sorted(jobs):
             steps = [wire.step("only", actor="hand", lock_ms=300, wait_ms=4000)]
@@ -131,7 +134,7 @@ class Supervisors(cluster.TestCase):
 
     def test_once(self):
         """--once prints what it does, and --dry-run what it would do, without doing it."""
-        c = self.cluster(supervisors=0, agents=0)
+        c = self.cluster(supervisors=0, agents=0, settings=QUORUM)
         self.assertEqual((0, []), c.once("--once"))
         lost = self.lose_a_step(c, "job")
         servers.wait_for(
@@ -154,8 +157,9 @@ class Supervisors(cluster.TestCase):
     def test_once_prints_everything(self):
         """Prints what is due, in the outbox, missing in an index and past its retention, and that
         leases are held."""
-        short = {"supervisor": {"supervisor": {"retention": "1s"}}}
-        c = self.cluster(supervisors=0, agents=0, settings=short)
+        short = {"supervisor": {"retention": "1s"}}
+        settings = {**QUORUM, "supervisor": {**QUORUM["supervisor"], **short}}
+        c = self.cluster(supervisors=0, agents=0, settings=settings)
         at = c.store.redis.time()[0] * 1000 + 4000
         for job_id, fields in {
             "backoff": {},

@@ -171,7 +171,7 @@ LIBRARY = "#!lua name=other\nredis.register_function('other', function() return 
 FUNCTIONS = {
     SCHEDULER: {
         "version", "define", "submit", "record", "renew", "taken", "unsent", "drive", "steer",
-        "settle_owed", "step_events", "inspect", "told", "suspect", "mark",
+        "settle_owed", "step_events", "inspect", "told", "suspect", "mark", "lost",
     },
     SUPERVISOR: {"version", "lead", "lost", "expire", "forget", "sweep", "look"},
     READER: {"version", "inspect"},
@@ -355,15 +355,15 @@ STORE_OPERATIONS = {
         {SUPERVISOR},
     ),
     "record that the broker has lost messages: `lost`": (
-        [function("lost", actor="*", cursor=""), ("HSET", f"{KEYS}lost", "*", 1)],
-        {SUPERVISOR},
+        [function("lost", actor="*", age=0, cursor=""), ("HSET", f"{KEYS}lost", "*", 1)],
+        {*BOTH},
     ),
     "find steps that are due: `expire`": (
         [function("expire", **EXPIRE), ("ZRANGEBYSCORE", f"{KEYS}due", 0, 1)],
         {SUPERVISOR},
     ),
     "check the indexes: `sweep`": (
-        [function("sweep", cursor=""), ("ZRANGE", f"{KEYS}open", 0, 1)],
+        [function("sweep", cursor=""), ("ZSCORE", f"{KEYS}open", "some")],
         {SUPERVISOR},
     ),
     "dry runs of these: `look`": (
@@ -689,7 +689,8 @@ class Permissions(unittest.TestCase):
 
     def test_definitions_are_what_daemons_declare(self):
         with self.rabbit.vhost() as vhost:
-            own = {"vhost": vhost, "user": ADMIN, "password": WORD, "declare": True}
+            own = {"vhost": vhost, "user": ADMIN, "password": WORD, "declare": True,
+                   "replication": "quorum"}
             actors = [{**cluster.BUILTIN, "name": actor} for actor in ACTORS]
             directory = self.directory / "declared"
             directory.mkdir()

@@ -1538,15 +1538,25 @@ class Functions(unittest.TestCase):
 
     def lose(self, actor="*"):
         """Records that the broker has lost messages, to the end."""
-        answer = self.call("lost", actor=actor, cursor="")
+        answer = self.call("lost", actor=actor, age=0, cursor="")
         while answer.cursor:
-            answer = self.call("lost", actor=actor, cursor=answer.cursor)
+            answer = self.call("lost", actor=actor, age=0, cursor=answer.cursor)
         time.sleep(0.002)  # what is dispatched from now on was not lost
 
     def steps_named(self):
         """Returns the steps of the job that expire names, and how many of them have expired."""
         dues, _ = self.named(self.expire())
         return [(list(map(int, steps)), int(expired)) for _, expired, steps in dues]
+
+    def test_loss_that_is_recorded_late(self):
+        """Of two that record a loss the later time counts, and none of the future."""
+        now = self.now()
+        for age, expected in ((1000, now - 1000), (5000, now - 1000), (0, now)):
+            self.call("lost", actor="a", age=age, cursor="")
+            self.assertAlmostEqual(expected, int(self.redis.hget(f"{KEYS}lost", "a")), delta=900)
+        self.redis.hset(f"{KEYS}lost", "a", now + 100_000)
+        self.call("lost", actor="a", age=0, cursor="")
+        self.assertAlmostEqual(now, int(self.redis.hget(f"{KEYS}lost", "a")), delta=20_000)
 
     def test_lost_dispatches(self):
         """They are named at once, and each is sent once more, with its token and all its time
@@ -1692,17 +1702,17 @@ class Functions(unittest.TestCase):
         self.define("d", LONG)
         for i in range(1100):
             self.submit_call(job=f"job{i:04}")
-        answer, calls = self.call("lost", actor="*", cursor=""), 1
+        answer, calls = self.call("lost", actor="*", age=0, cursor=""), 1
         while answer.cursor:
             self.assertEqual("DONE", self.command("kill", job=answer.cursor.split()[1]).code)
-            answer, calls = self.call("lost", actor="*", cursor=answer.cursor), calls + 1
+            answer, calls = self.call("lost", actor="*", age=0, cursor=answer.cursor), calls + 1
         self.assertEqual(3, calls)
         self.assertEqual(1098, self.redis.zcount(f"{KEYS}due", "-inf", self.now()))
 
     def test_losses_of_many_actors(self):
         """The record of losses is bounded: from then on it says that all was lost."""
         for i in range(1002):
-            self.call("lost", actor=f"actor{i}", cursor="")
+            self.call("lost", actor=f"actor{i}", age=0, cursor="")
         self.assertEqual(["*", "actor1001"], sorted(self.redis.hgetall(f"{KEYS}lost")))
 
     def test_follow_ups_of_redelivered_messages(self):
@@ -1907,7 +1917,7 @@ class Functions(unittest.TestCase):
             "drive": lambda: self.drive().code == unknown,
             "steer": lambda: self.command("cancel").code == unknown,
             "settle_owed": lambda: self.call("settle_owed", notifications=[]).code == "SETTLED",
-            "lost": lambda: self.call("lost", actor="*", cursor="").cursor == "",
+            "lost": lambda: self.call("lost", actor="*", age=0, cursor="").cursor == "",
             "lead": lambda: self.call("lead", supervisor="s", lease=1000).code == "LEADS",
             "inspect": lambda: self.inspect_job().code == "UNKNOWN",
             "told": lambda: self.call("told", cause="x", what="over", nonce="n").code == "OVER",

@@ -426,6 +426,14 @@ static void subscribe(struct simqueue *q, struct simlink *link)
     q->consumers[q->n_consumers++] = link;
 }
 
+bool simlink_consumes(const struct simlink *link, const struct simqueue *q)
+{
+    for (uint32_t i = 0; i < link->n_consumers; i++)
+        if (link->consumers[i].queue == q)
+            return true;
+    return false;
+}
+
 void simlink_consume(struct simlink *link, struct simqueue *q, int source, uint32_t prefetch)
 {
     struct simconsumer *c = consumer_of(link, q);

@@ -43,8 +43,9 @@ struct simlink_callbacks {
     void (*on_delivery)(void *ctx, const struct bus_delivery *d, const char *type);
     void (*on_outcome)(void *ctx, uint64_t id, enum bus_outcome outcome);
     void (*on_send)(void *ctx,
-                    const struct bus_message *m); /* called before each time it is sent */
-    void (*on_unconfirmed)(void *ctx);            /* a confirm is missing: closes the connection */
+                    const struct bus_message *m);  /* called before each time it is sent */
+    void (*on_unconfirmed)(void *ctx);             /* a confirm is missing: closes the connection */
+    void (*on_lost)(void *ctx, const char *actor); /* a message to it was returned */
 };
 
 #define SIMLINK_CONSUMERS 8
@@ -130,6 +131,7 @@ uint32_t simqueue_consumers(const struct simqueue *queue);
 /* Opens a link; the caller has set name, callbacks, ctx, held_until and clock. */
 void simlink_open(struct simlink *link, struct simbus *bus);
 void simlink_consume(struct simlink *link, struct simqueue *queue, int source, uint32_t prefetch);
+bool simlink_consumes(const struct simlink *link, const struct simqueue *queue);
 void simlink_publish(struct simlink *link, const struct bus_message *m, uint64_t id);
 void simlink_ack(struct simlink *link, uint64_t handle);
 void simlink_requeue(struct simlink *link, uint64_t handle);

@@ -260,6 +260,8 @@ static void on_confirm(struct event *e)
     list_remove(&w->publish->link);
     if (w->publish->id)
         w->link->callbacks->on_outcome(w->link->ctx, w->publish->id, w->outcome);
+    if (w->outcome == BUS_RETURNED && w->publish->content.actor)
+        w->link->callbacks->on_lost(w->link->ctx, w->publish->content.actor);
 }
 
 static void confirm(struct simlink *link, struct publish *p, enum bus_outcome outcome,

@@ -250,7 +250,7 @@ static bool is_good(const struct wire_message *m)
     for (size_t i = 0; i < m->replies->n_progress; i++)
         if (wire_check_progress(m->replies, i, NULL))
             return false;
-    return m->replies->n_replies + m->replies->n_progress > 0;
+    return m->replies->n_replies + m->replies->n_progress > 0 || m->replies->requests_lost;
 }
 
 bool check_is_broken(struct bytes body)

@@ -330,17 +330,29 @@ static bool is_cut_short(struct checker *c, const struct job *job, const struct 
     return late || c->store_now >= token->granted + token->left;
 }
 
+/* When the broker has lost messages of a step's actor last, as the store knows; 0: never. */
+static int64_t last_loss(struct checker *c, const struct job *job, uint32_t i)
+{
+    int64_t all = 0, own = 0;
+
+    if (simstore_hash(c->store, job->partition, "lost")) {
+        all = (int64_t)check_number(simstore_field(c->store, WIRE_ALL_ACTORS));
+        own = (int64_t)check_number(simstore_field(c->store, check_terms_of(job, i)->actor));
+    }
+    simstore_list(c->store, job->partition, job->keys.hist); /* the list that is being read */
+    return all > own ? all : own;
+}
+
 /* Whether the store knows that the broker has lost this dispatch, and has not had it sent again. */
-static bool is_still_lost(struct checker *c, const struct job *job, const struct token *token)
+static bool is_still_lost(struct checker *c, const struct job *job, uint32_t i,
+                          const struct token *token)
 {
     int64_t at;
 
-    if (!c->forgets || c->again || is_cut_short(c, job, token) ||
-        !simstore_hash(c->store, job->partition, "lost"))
+    if (c->again || is_cut_short(c, job, token))
         return false;
-    at = (int64_t)check_number(simstore_field(c->store, OPS_ALL_ACTORS));
-    simstore_list(c->store, job->partition, job->keys.hist); /* the list that is being read */
-    return token->granted < at || (token->granted == at && !token->resent_by);
+    at = last_loss(c, job, i);
+    return token->granted < at || (at > 0 && token->granted == at && !token->resent_by);
 }
 
 /* A lease has ended. @silent: there is no evidence that an agent has begun it, and no expiry
@@ -370,7 +382,7 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
             "I14 %s: an expiry of step %u counts, and no agent has begun it", job->id, i);
     require(c, !silent || !(token->reported || token->taken) || is_cut_short(c, job, token),
             "I14 %s: an expiry of step %u does not count, and an agent has begun it", job->id, i);
-    require(c, !is_still_lost(c, job, token),
+    require(c, !is_still_lost(c, job, i, token),
             "I7 %s: step %u expired, and the broker had lost its dispatch", job->id, i);
     step->expiries += !silent;
     step->round = false;
@@ -385,10 +397,13 @@ static void on_resent(struct checker *c, struct job *job, uint32_t i, const stru
 {
     struct token *token = job->steps[i].flying;
 
-    require(c, c->forgets && token && token == check_token_named(c, word(e, 5)),
+    require(c, token && token == check_token_named(c, word(e, 5)),
             "I7 %s: step %u is sent again, not in flight", job->id, i);
     if (c->violated)
         return;
+    /* when a dispatch was made shows only if its deadline did not cut its time short */
+    require(c, token->granted <= last_loss(c, job, i) || token->set_back || token->left > 0,
+            "I7 %s: step %u is sent again, and the broker has not lost it", job->id, i);
     token->copied = true;
     token->resent_by = c->cause;
     token->resent = false;

@@ -199,6 +199,8 @@ void alone_step(struct alone *w, struct scheduler_event event)
             say(w, out.items[i].wanted ? "consume" : "pause", bytes_str(""));
         else if (out.items[i].type == EFFECT_ROLE && out.items[i].role.what == SCHEDULER_INSPECT)
             of_letters |= inspect(w, &out.items[i]);
+        else if (out.items[i].type == EFFECT_ROLE && out.items[i].role.what == SCHEDULER_DECLARE)
+            say(w, "declare ", bytes_str(out.items[i].role.object));
     }
     effects_deinit(&out);
     if (of_letters)

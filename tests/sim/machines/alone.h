@@ -4,8 +4,8 @@
  *
  * What the scheduler does is kept as text, in order: "request s1" (one step, or all steps of a
  * batch), "reply {...}" and "dead REASON {...}" (bodies as they are, so ask in JSON), "event
- * {...}", "alert REASON", "inspect QUEUE", "ack", "given back", "pause", "consume".
- * The broker confirms everything, or gives the outcome that is set.
+ * {...}", "alert REASON", "inspect QUEUE", "declare ACTOR", "ack", "given back", "pause",
+ * "consume". The broker confirms everything, or gives the outcome that is set.
  */
 #pragma once
 

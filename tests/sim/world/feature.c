@@ -111,6 +111,7 @@ static const char *const names[FEATURE_CELLS_] = {
     [FEATURE_BROKER_RESTARTED] = "the broker loses its transient messages",
     [FEATURE_RESENT] = "a dispatch that the broker has lost is sent again",
     [FEATURE_QUEUE_GONE] = "a queue is deleted",
+    [FEATURE_QUEUE_BACK] = "a queue is declared once its loss is recorded",
     [FEATURE_STORE_LATE] = "a call is executed much later",
     [FEATURE_STORE_GONE] = "the store cannot be reached",
     [FEATURE_STORE_CUT] = "a connection to the store breaks",

@@ -205,6 +205,8 @@ void role_drain(struct process *p);
 bool role_idle(const struct process *p);
 void role_store_down(struct process *p);
 void role_store_up(struct process *p); /* again */
+/* The queue of an actor is gone, with its messages. */
+void role_lost(struct process *p, const char *actor);
 void role_bus_down(struct process *p);
 void role_tick(struct process *p);
 void role_answer(struct process *p, uint64_t id, const struct store_answer *answer);

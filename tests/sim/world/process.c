@@ -121,6 +121,35 @@ static void perform(struct process *p, const struct effect *e)
     }
 }
 
+/* A process learns that the queue of an actor is gone. */
+struct loss {
+    struct event event;
+    struct process *process;
+    uint64_t incarnation;
+    const char *actor;
+};
+
+static void on_loss(struct event *e)
+{
+    const struct loss *loss = container_of(e, struct loss, event);
+
+    if (loss->process->alive && loss->process->incarnation == loss->incarnation)
+        role_lost(loss->process, loss->actor);
+}
+
+static void learn_of_loss(struct process *p, const char *actor)
+{
+    struct loss *loss = timeline_alloc(p->world->t, sizeof(*loss));
+
+    loss->process = p;
+    loss->incarnation = p->incarnation;
+    loss->actor = timeline_str(p->world->t, actor);
+    loss->event.fire = on_loss;
+    loss->event.held_until = &p->held_until;
+    loss->event.digest = digest_str(digest_str(DIGEST_INIT, p->name), actor);
+    timeline_add(p->world->t, &loss->event, 0);
+}
+
 struct absence {
     struct event end;
     struct simqueue *queue;
@@ -131,16 +160,25 @@ static void on_restored(struct event *e)
     simqueue_restore(container_of(e, struct absence, end)->queue);
 }
 
+static void strike_actor(struct world *w, const struct simqueue *queue, const char *actor)
+{
+    for (uint32_t i = 0; i < w->n_processes; i++)
+        if (w->processes[i].alive && w->processes[i].role == ROLE_AGENT &&
+            simlink_consumes(&w->processes[i].link, queue))
+            learn_of_loss(&w->processes[i], actor);
+}
+
 /* A queue of agents or clients is gone for a while. */
 static void strike_queue(struct world *w)
 {
     struct absence *absence = timeline_alloc(w->t, sizeof(*absence));
     bool of_agents = timeline_chance(w->t, HALF);
-    const char *name;
+    const char *name, *actor = NULL;
 
     if (of_agents) {
-        name = effects_printf(&w->t->arena, "drover.task.a%u",
-                              (unsigned)timeline_between(w->t, 0, w->plan->actors - 1));
+        actor = effects_printf(&w->t->arena, "a%u",
+                               (unsigned)timeline_between(w->t, 0, w->plan->actors - 1));
+        name = effects_printf(&w->t->arena, "drover.task.%s", actor);
     } else {
         name = effects_printf(&w->t->arena, "client-%u.inbox",
                               (unsigned)timeline_between(w->t, 1, w->plan->clients));
@@ -149,6 +187,8 @@ static void strike_queue(struct world *w)
     simqueue_delete(absence->queue);
     timeline_note(w->t, FEATURE_QUEUE_GONE);
     tell(w->t, "broker", "queue %s is gone", name);
+    if (actor)
+        strike_actor(w, absence->queue, actor);
     absence->end.fire = on_restored;
     timeline_add(w->t, &absence->end, timeline_between(w->t, 1, w->faults.outage_ms));
 }
@@ -369,6 +409,11 @@ static void on_unconfirmed(void *ctx)
     lose_link(p);
 }
 
+static void on_lost(void *ctx, const char *actor)
+{
+    learn_of_loss(ctx, actor);
+}
+
 static void on_send(void *ctx, const struct bus_message *m)
 {
     struct process *p = ctx;
@@ -384,6 +429,7 @@ void process_start(struct process *p)
         .on_outcome = on_outcome,
         .on_send = on_send,
         .on_unconfirmed = on_unconfirmed,
+        .on_lost = on_lost,
     };
     struct world *w = p->world;
 

@@ -746,13 +746,36 @@ void role_outcome(struct process *p, uint64_t id, enum bus_outcome outcome)
         agent_feed(p, (struct agent_event){.type = AGENT_OUTCOME, .id = id, .outcome = outcome});
 }
 
+void role_lost(struct process *p, const char *actor)
+{
+    process_hears(p, digest_str(DIGEST_INIT, actor));
+    if (p->role == ROLE_SCHEDULER)
+        scheduler_event(p, (struct scheduler_event){.type = SCHEDULER_LOST, .lost_actor = actor});
+    else if (p->role == ROLE_AGENT)
+        agent_feed(p, (struct agent_event){.type = AGENT_LOST, .lost_actor = actor});
+}
+
+/* The loss is recorded, or reported: the queue of the actor is declared. */
+static void declare(struct process *p, const char *actor)
+{
+    struct world *w = p->world;
+
+    timeline_note(w->t, FEATURE_QUEUE_BACK);
+    simqueue_restore(
+        simbus_queue(w->bus, effects_printf(&w->t->arena, "drover.task.%s", actor), true));
+}
+
 void role_effect(struct process *p, const struct effect *e)
 {
     if (p->role == ROLE_SCHEDULER && e->role.what == SCHEDULER_INSPECT)
         scheduler_inspects(p, e->role.object);
+    if (p->role == ROLE_SCHEDULER && e->role.what == SCHEDULER_DECLARE)
+        declare(p, e->role.object);
     if (p->role != ROLE_AGENT) /* an alert for people */
         return;
-    if (e->role.what == AGENT_START)
+    if (e->role.what == AGENT_DECLARE)
+        declare(p, e->role.object);
+    else if (e->role.what == AGENT_START)
         handler_start(p, e->role.object);
     else
         handler_stop(p, e->role.object);

@@ -113,9 +113,13 @@ static void tell_replies(struct world *w, const struct bus_message *m)
             buf_printf(&w->story, "evidence %s %d", p->token, (int)p->elapsed_ms);
         }
     }
+    if (message.replies->requests_lost)
+        buf_printf(&w->story, "lost %s", wire_reply_actor(m->exchange));
     tell_headers(w, m);
-    assert_int_equal(m->mandatory, message.replies->n_replies > 0);
-    assert_true(m->not_after > w->now);
+    assert_int_equal(m->mandatory,
+                     message.replies->n_replies > 0 || message.replies->requests_lost);
+    assert_int_equal(m->not_after > w->now, !message.replies->requests_lost);
+    assert_true(!message.replies->requests_lost || !(m->cached || m->transient));
     wire_free(&message);
 }
 
@@ -142,6 +146,10 @@ static void tell_role(struct world *w, const struct effect *e)
 {
     const struct agent_run *run = e->role.object;
 
+    if (e->role.what == AGENT_DECLARE) {
+        buf_printf(&w->story, "declare %s", (const char *)e->role.object);
+        return;
+    }
     assert_true(run->id == e->id);
     buf_printf(&w->story, "%s %s", e->role.what == AGENT_START ? "start" : "stop",
                run->request->step);
@@ -1461,11 +1469,53 @@ static void test_stop_leaves_time_for_the_reply(void **state)
     expect(w, "850: reply a!TIMEOUT\n");
 }
 
+static void lose(struct world *w, const char *actor)
+{
+    step(w, (struct agent_event){.type = AGENT_LOST, .lost_actor = actor});
+}
+
+/* The queue is declared after the broker has confirmed the report. */
+static void test_loss_is_reported(void **state)
+{
+    struct world *w = *state;
+
+    lose(w, "hand");
+    lose(w, "foot");
+    expect(w, "0: lost hand\n0: lost foot\n");
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "0: declare hand\n");
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "0: declare foot\n");
+    lose(w, "hand");
+    expect(w, "0: lost hand\n");
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "0: declare hand\n");
+}
+
+/* No scheduler was there yet: the report is sent again until a queue takes it. */
+static void test_report_of_loss_is_returned(void **state)
+{
+    struct world *w = *state;
+
+    lose(w, "hand");
+    expect(w, "0: lost hand\n");
+    w->mandatory = true;
+    outcome(w, BUS_RETURNED);
+    expect(w, "");
+    until(w, 220);
+    assert_non_null(strstr(buf_str(&w->story), ": lost hand\n"));
+    w->story.len = 0;
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "220: declare hand\n");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_loss_is_reported),
+        TEST(test_report_of_loss_is_returned),
         TEST(test_replies_and_acknowledges),
         TEST(test_replies_in_the_format_of_the_request),
         TEST(test_failure_is_reported),

@@ -462,7 +462,8 @@ static void test_replication(void **state)
         const char *settings;
         bool quorum, as_found, cached, marker;
     } rows[] = {
-        {"", true, true, false, false},
+        {"", false, true, true, true},
+        {"declare = false;", true, true, false, false},
         {"replication = \"none\";", false, false, true, true},
         {"replication = \"quorum\";", true, false, false, false},
         {"host = \"a,b\";", true, false, false, false},
