@@ -29,8 +29,9 @@ def arguments():
                                      epilog=f"measures, all but peers where none is named:\n{text}")
     parser.add_argument("measures", nargs="*", metavar="MEASURE")
     parser.add_argument("--build", type=pathlib.Path, default=stack.ROOT / "build-bench")
-    parser.add_argument("--queue", choices=("quorum", "classic"), default="quorum",
-                        help="type of all queues (quorum)")
+    parser.add_argument("--replication", choices=("none", "quorum"), default="none",
+                        help="rabbitmq.replication of the daemons, and the same of the bare loop "
+                             "(none)")
     parser.add_argument("--tls", action="store_true",
                         help="the daemons connect to RabbitMQ and Redis by TLS")
     parser.add_argument("--repeat", type=int, default=3, help="repetitions (3)")

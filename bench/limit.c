@@ -3,7 +3,7 @@
  * The limits: the bare loop, and what RabbitMQ and Redis can do by themselves
  *
  * The bare loop does what any durable scheduler must do, and nothing else. A job is a chain of
- * steps. For each step there are a persistent request to the agent's queue, a persistent reply that
+ * steps. For each step there are a request to the agent's queue, a reply that
  * the broker confirms before the request is acknowledged, and two blocking calls to the store that
  * write about as much as Drover's `record`. There is no DAG, no history for people, no lease that
  * is enforced, and no recovery. Throughput is given as a ratio to this.
@@ -31,7 +31,8 @@ static const char usage[] = "usage: limit agent|run|broker|store [OPTION]...\n"
                             "  --jobs N       of run (1000); messages, calls\n"
                             "  --window N     of run: jobs in flight (50)\n"
                             "  --steps N      of run: steps of each job (5)\n"
-                            "  --queue TYPE   quorum, classic (quorum)\n";
+                            "  --queue TYPE   quorum, classic, transient: classic with transient "
+                            "messages (quorum)\n";
 
 static const char *const requests = "bench.requests";
 static const char *const replies = "bench.replies";
@@ -51,6 +52,7 @@ _Noreturn static void run_agent(const struct options *o)
     uint64_t acked = 0;
 
     amqp_peer_open(&peer, PREFETCH);
+    peer.transient = o->queue == AMQP_PEER_TRANSIENT;
     amqp_peer_declare(&peer, requests, o->queue);
     amqp_peer_declare(&peer, replies, o->queue);
     amqp_peer_consume(&peer, requests, false);
@@ -163,6 +165,7 @@ static void run_jobs(const struct options *o)
     r.latency = calloc((size_t)o->jobs, sizeof(*r.latency));
     bench_check(r.jobs && r.latency, "allocating");
     amqp_peer_open(&r.peer, PREFETCH);
+    r.peer.transient = o->queue == AMQP_PEER_TRANSIENT;
     amqp_peer_declare(&r.peer, requests, o->queue);
     amqp_peer_declare(&r.peer, replies, o->queue);
     amqp_peer_consume(&r.peer, replies, false);
@@ -196,6 +199,7 @@ static void run_broker(const struct options *o)
     double began;
 
     amqp_peer_open(&peer, PREFETCH);
+    peer.transient = o->queue == AMQP_PEER_TRANSIENT;
     amqp_peer_declare(&peer, "bench.raw", o->queue);
     amqp_peer_consume(&peer, "bench.raw", false);
     began = bench_seconds();
@@ -259,6 +263,8 @@ static void read_options(struct options *o, int argc, char **argv)
             o->steps = bench_number(optarg, 1);
         else if (c == 'q' && strcmp(optarg, "classic") == 0)
             o->queue = AMQP_PEER_CLASSIC;
+        else if (c == 'q' && strcmp(optarg, "transient") == 0)
+            o->queue = AMQP_PEER_TRANSIENT;
         else if (c != 'q' || strcmp(optarg, "quorum") != 0)
             refuse();
     }

@@ -70,9 +70,9 @@ def load(stack, jobs=2000, window=WINDOW, steps=5, **more):
 
 
 @contextlib.contextmanager
-def drover(options, agent=True, redis=None, queue=None, **settings):
+def drover(options, agent=True, redis=None, replication=None, **settings):
     """Starts servers and a daemon of each role, warmed up; without an agent, cold."""
-    with Stack(options, redis, queue) as stack:
+    with Stack(options, redis, replication) as stack:
         stack.start_daemon("scheduler", **settings)
         stack.start_daemon("supervisor", **settings)
         if agent:
@@ -178,11 +178,11 @@ def commands(stack):
 
 
 def latency(options):
-    """A chain of five from Submit to the event: alone, fifty in flight, with transient messages"""
+    """A chain of five from Submit to the event: alone, fifty in flight, with quorum queues"""
     lines = []
     for behind, more in (
         ("", {}),
-        ("-transient", {"queue": "classic", "rabbitmq__step_messages": "transient"}),
+        ("-quorum", {"replication": "quorum"}),
     ):
         with drover(options, **more) as stack:
             for name, window, jobs in (("latency-1", 1, 200), ("latency-50", 50, 1000)):

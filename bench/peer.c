@@ -118,7 +118,7 @@ void amqp_peer_publish(struct amqp_peer *peer, const char *exchange, const char 
                        const char *reply_to, const void *body, size_t len)
 {
     amqp_basic_properties_t properties = {._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
-                                          .delivery_mode = 2};
+                                          .delivery_mode = peer->transient ? 1 : 2};
     amqp_bytes_t bytes = {.len = len, .bytes = (void *)body};
 
     if (reply_to) {

@@ -16,6 +16,7 @@
 
 struct amqp_peer {
     amqp_connection_state_t connection;
+    bool transient;               /* as what it publishes from now on */
     uint64_t published;           /* delivery tag of the last publish, in confirm mode */
     uint64_t confirmed;           /* all tags up to here are confirmed */
     bool early[AMQP_PEER_WINDOW]; /* confirmed tags beyond that one */
@@ -39,12 +40,14 @@ enum amqp_peer_queue {
     AMQP_PEER_PRIVATE, /* as clients use for answers; deleted with the connection */
     AMQP_PEER_CLASSIC, /* durable */
     AMQP_PEER_QUORUM,
+    AMQP_PEER_TRANSIENT, /* durable and classic, for transient messages */
 };
 
 void amqp_peer_declare(struct amqp_peer *peer, const char *queue, enum amqp_peer_queue type);
 void amqp_peer_consume(struct amqp_peer *peer, const char *queue, bool no_ack);
 
-/* Publishes a persistent message; exchange "" is the default exchange. */
+/* Publishes a message, a persistent one unless peer.transient; exchange "" is the default exchange.
+ */
 void amqp_peer_publish(struct amqp_peer *peer, const char *exchange, const char *key,
                        const char *reply_to, const void *body, size_t len);
 void amqp_peer_ack(struct amqp_peer *peer, uint64_t tag, bool multiple);

@@ -78,10 +78,11 @@ class Stack:
     """Servers, and processes that are stopped with them. Processes of one role have the same name
     with a number: scheduler, scheduler2."""
 
-    def __init__(self, options, redis=None, queue=None, rabbit=True):
+    def __init__(self, options, redis=None, replication=None, rabbit=True):
         self.batch = 8  # of agents that start from now on
         self.build = options.build
-        self.queue = queue or options.queue
+        self.replication = replication or options.replication
+        self.queue = {"none": "transient", "quorum": "quorum"}[self.replication]  # of the bare loop
         self.processes = {}
         self.redis = servers.Redis(options=recommended() if redis is None else redis,
                                    tls=options.tls)
@@ -97,7 +98,7 @@ class Stack:
         self.folder = tempfile.TemporaryDirectory(prefix="drover-bench-")
         self.env = dict(
             os.environ,
-            DROVER_RABBITMQ__QUEUE_TYPE=self.queue,
+            DROVER_RABBITMQ__REPLICATION=self.replication,
             DROVER_LOG__LEVEL="info",
             DROVER_SECURITY__DUMPABLE="true",  # so that `dev` finds processes that were left behind
         )

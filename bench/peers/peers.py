@@ -77,12 +77,10 @@ def submit(stack, *client, jobs, window=measures.WINDOW, steps=5, fan=False):
                           *(["--fan"] if fan else []))
 
 
-TRANSIENT = {"rabbitmq__step_messages": "transient"}
 # And how many jobs at a time each gets, for a few seconds of work.
 SYSTEMS = {
     "drover": (drover, 4000),
-    "drover-classic": (functools.partial(drover, queue="classic"), 4000),
-    "drover-transient": (functools.partial(drover, queue="classic", **TRANSIENT), 4000),
+    "drover-quorum": (functools.partial(drover, replication="quorum"), 4000),
     "drover-python": (functools.partial(drover, python=True), 2000),
     "bullmq": (bullmq, 2000),
     "celery": (celery, 400),
