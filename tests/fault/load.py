@@ -23,13 +23,13 @@ PATIENCE_S = 60
 
 class Load:
     """@rate: jobs a second. They begin at once, until stop(). @nodes: that the client knows;
-    @prefix: of the names of the jobs."""
+    @prefix: of the names of the jobs; @fields: of each step."""
 
-    def __init__(self, c, rate, nodes=None, prefix="load", steps=3):
+    def __init__(self, c, rate, nodes=None, prefix="load", steps=3, **fields):
         self._parameters = [p for i, p in enumerate(c.client.parameters)
                             if nodes is None or i in nodes]
         self._arguments = c.rabbit.queue_arguments
-        self._rate, self._prefix, self._steps = rate, prefix, wire.chain(steps)
+        self._rate, self._prefix, self._steps = rate, prefix, wire.chain(steps, **fields)
         self._stopping, self._over = threading.Event(), threading.Event()
         self._due = {}  # job -> when it was to be submitted
         self._took = {}  # job -> how long it has taken
@@ -137,6 +137,14 @@ class Load:
         those that have not ended count as endless."""
         return sorted(self._took.get(job_id, float("inf")) for job_id, due in self._due.items()
                       if since <= due <= until and job_id in self.confirmed)
+
+
+    def after(self, then):
+        """How long after a moment (monotonic) the jobs ended that were due before it, and had not
+        ended; those that have not count as endless."""
+        ends = (due + self._took.get(job_id, float("inf")) - then
+                for job_id, due in self._due.items() if due <= then and job_id in self.confirmed)
+        return sorted(end for end in ends if end > 0)
 
 
 def figures_of(times):

@@ -24,9 +24,10 @@ import driver
 import partition
 import reach_rabbit
 import reach_sentinel
+import reach_single
 import wire
 
-PARTS = [reach_rabbit.Part, reach_sentinel.Part]  # each as reach_rabbit.Part
+PARTS = [reach_single.Part, reach_rabbit.Part, reach_sentinel.Part]  # each as reach_rabbit.Part
 SHOWN = 50
 
 
