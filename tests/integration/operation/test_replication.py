@@ -106,7 +106,8 @@ class Replication(cluster.TestCase):
             daemon.stop()
             daemon.configure(rabbitmq={"replication": "auto"})
         c.client.call(lambda channel: channel.queue_delete("drover.dead"))
-        c.client.call(lambda channel: channel.queue_declare("drover.dead", durable=True))
+        c.client.call(lambda channel: channel.queue_declare(
+            "drover.dead", durable=True, arguments={"x-queue-type": "classic"}))
         c.schedulers[0].start()
         servers.wait_for(lambda: c.schedulers[0].records("bus_refused"), "the refusal")
         self.assertIn("drover.dead", c.schedulers[0].records("bus_refused")[0]["why"])
