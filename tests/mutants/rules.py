@@ -5808,6 +5808,12 @@ RULES = {
             "    begin(s, loss);\n",
             f"{LOSSES} test_resend",
         ),
+        "any user may have requests sent again": (
+            "scheduler/access.c",
+            "COMMAND_RESEND && !is_operator(a, user)",
+            "COMMAND_RESEND && false",
+            "tests/unit/test_access test_resend",
+        ),
         "Resend may name no actor": (
             "common/model/wire_check.c",
             "        return resend_check(m->resend, PATH(NULL, \"resend\"), problem);\n",

@@ -276,6 +276,15 @@ static void test_commands_that_change_a_step(void **state)
     expect_control(&access_of_all, "ann", "{\"migrate\":{\"workflow\":\"order\"}}", NULL);
 }
 
+static void test_resend(void **state)
+{
+    static const char command[] = "{\"resend\":{\"actor\":\"hand\"}}";
+
+    expect_control(&access_of_all, "ann", command,
+                   NO_OPERATOR("ann") "only they have requests sent again");
+    expect_control(&access_of_all, "root", command, NULL);
+}
+
 /* A job migrates only to a workflow that its user may start. */
 static void test_migrate(void **state)
 {
@@ -399,6 +408,7 @@ int main(void)
         cmocka_unit_test(test_commands_of_all),
         cmocka_unit_test(test_commands_that_rewrite_a_step),
         cmocka_unit_test(test_commands_that_change_a_step),
+        cmocka_unit_test(test_resend),
         cmocka_unit_test(test_migrate),
         cmocka_unit_test(test_reply_to),
         cmocka_unit_test(test_prefix_of_reply_queues),
