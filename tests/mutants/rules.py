@@ -5902,6 +5902,18 @@ RULES = {
             "    if true then\n",
             f"{FUNCTIONS_TEST}test_loss_that_is_recorded_late",
         ),
+        "a missing marker costs a connection although queues are of quorum": (
+            "common/io/bus/publisher.c",
+            "link->config->declare && !link->queues->quorum;\n",
+            "link->config->declare;\n",
+            "tests/integration/operation/test_replication.py Replication.test_queues_that_exist",
+        ),
+        "a marker whose queue was deleted is not made anew": (
+            "common/io/bus/publisher.c",
+            "    if (refused && link->not_found && declares && ",
+            "    if (false && ",
+            "tests/integration/operation/test_replication.py Replication.test_marker_is_deleted",
+        ),
         "the marker is there before the loss is recorded": (
             "supervisor/loss.c",
             "s->now < s->mark_due || !loss_recorded(s))",

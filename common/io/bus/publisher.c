@@ -397,11 +397,15 @@ static int on_counts(struct link *link, const void *arguments)
     return 0;
 }
 
-/* A queue that does not exist has no messages and no consumers. */
+/* A queue that does not exist has no messages and no consumers. The marker is declared with the next
+ * connection, if it can be. */
 static int on_inspected(struct link *link, bool refused)
 {
     struct inspection *i = &publisher_of(link)->inspection;
+    bool declares = link->config->declare && !link->queues->quorum;
 
+    if (refused && link->not_found && declares && strcmp(i->queue, BUS_MARKER) == 0)
+        return link_fail(link, LINK_E_LOST, "queue %s is gone", BUS_MARKER);
     i->answered = i->asked;
     return 0;
 }

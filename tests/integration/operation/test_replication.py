@@ -48,6 +48,16 @@ class Replication(cluster.TestCase):
         self.assertEqual({"classic"}, set(types.values()))
         self.assertLessEqual({*FIXED, MARKER, "drover.task.demo"}, set(types))
 
+    def test_marker_is_deleted(self):
+        """A supervisor makes it anew, as without it no dispatch expires."""
+        c = self.cluster(settings=settings(replication="none"))
+        self.await_marker(c)
+        c.client.call(lambda channel: channel.queue_delete(MARKER))
+        self.await_marker(c)
+        for why in (record["why"] for record in c.supervisors[0].records("bus_down")):
+            self.assertEqual("queue drover.marker is gone", why)
+        self.complete(c, "job")
+
     def test_new_queues(self):
         """By default that is so on one node."""
         c = self.cluster()
@@ -85,7 +95,8 @@ class Replication(cluster.TestCase):
             self.assertIn("deploy/change_queues.py", line["what"])
             self.assertEqual([], daemon.records("bus_refused"))
         self.assertEqual({"quorum"}, set(self.types(c).values()))
-        self.assertEqual([], c.supervisors[0].records("broker_has_lost_messages"))
+        for event in ("broker_has_lost_messages", "bus_down"):
+            self.assertEqual([], c.supervisors[0].records(event))
         self.assertEqual([], c.store.events("job", "resent"))
 
     def test_classic_queues_that_exist(self):
