@@ -43,9 +43,9 @@
  *                 success
  *   ON crowding   all slots are taken, some of them by runs that the broker does not count: cancel
  *                 the consumers and give waiting requests back, until a slot comes free
- *   ON loss       of the task queue of an actor: report it to the schedulers, which send the
- * requests in flight again; then have the queue declared ON drain      start nothing new, give
- * waiting requests back, and let the runs finish
+ *   ON loss       of the task queue of an actor: report it to the schedulers, which send again what
+ *                 is in flight; then have the queue declared
+ *   ON drain      start nothing new, give waiting requests back, and let the runs finish
  *
  * agent/state.h says which files the machine has, and how they fit together.
  */

@@ -8,7 +8,8 @@
  * together, and the time of the last one counts.
  *
  * A report is acknowledged when all partitions have recorded the loss, except those that came while
- * an earlier one was waiting: that one stands for them.
+ * an earlier one was waiting: that one stands for them. The agents of an actor have one loss
+ * recorded in ten seconds, because each costs the store a look at all jobs.
  *
  * Called by on_control.c, on_replies.c and scheduler.c.
  */
@@ -18,7 +19,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "scheduler/allowance.h"
 #include "scheduler/answer.h"
 #include "scheduler/op.h"
 #include "scheduler/publish.h"
@@ -102,6 +102,8 @@ static void record_answered(struct scheduler *s, struct op *op, struct ops_reade
 
     if (ops_read_loss(r, &recorded)) {
         log_error("store_answer_broken", LOG_S("what", "loss"));
+        if (loss->declares) /* what was lost waits for its LockedUntil; the rest does not wait */
+            declare(s, loss->actor);
         return;
     }
     memcpy(loss->cursor, recorded.cursor, sizeof(loss->cursor));
@@ -133,37 +135,93 @@ void loss_resend(struct scheduler *s, struct item *item)
     begin(s, loss_new(s, item, m->resend->actor));
 }
 
-static struct loss_op *waiting_for(struct scheduler *s, const char *actor)
+/* A loss of this actor that waits, and that a report stands for if @reported: the broker delivers
+ * that again if this scheduler ends. */
+static struct loss_op *waiting_for(struct scheduler *s, const char *actor, bool reported)
 {
     list_foreach(l, &s->losses.waiting) {
         struct loss_op *loss = loss_of(list_entry(l, struct op, link));
 
-        if (strcmp(loss->actor, actor) == 0)
+        if (strcmp(loss->actor, actor) == 0 && (loss->op.item->handle || !reported))
             return loss;
     }
     return NULL;
 }
 
+/* ---- the last reports ---- */
+
+/* An actor whose agents have reported a loss a short time ago. */
+struct loss_report {
+    UT_hash_handle hh;
+    int64_t at;
+    char actor[];
+};
+
+/* When the next loss that agents of the actor report may begin. */
+static int64_t next_report(const struct scheduler *s, const char *actor)
+{
+    struct loss_report *r;
+
+    HASH_FIND_STR(s->losses.reports, actor, r);
+    return r ? r->at + LOSS_AGAIN_MS : 0;
+}
+
+static void forget_reports(struct scheduler *s, int64_t before)
+{
+    struct loss_report *r, *next;
+
+    HASH_ITER(hh, s->losses.reports, r, next) {
+        if (r->at > before)
+            continue;
+        HASH_DEL(s->losses.reports, r);
+        free(r);
+    }
+}
+
+static void remember_report(struct scheduler *s, const char *actor, int64_t at)
+{
+    size_t size = strlen(actor) + 1;
+    struct loss_report *r;
+
+    forget_reports(s, s->now - LOSS_AGAIN_MS);
+    HASH_FIND_STR(s->losses.reports, actor, r);
+    if (!r) {
+        r = or_abort(malloc(sizeof(*r) + size));
+        memcpy(r->actor, actor, size);
+        HASH_ADD_STR(s->losses.reports, actor, r);
+    }
+    r->at = at;
+}
+
 /* Return: the loss of this actor that waits, or a new one. */
 static struct loss_op *notice(struct scheduler *s, struct item *item, const char *actor)
 {
-    struct loss_op *loss = waiting_for(s, actor);
+    struct loss_op *loss = waiting_for(s, actor, item->handle);
 
     if (loss) {
         loss->noticed = s->now;
         return loss;
     }
     loss = loss_new(s, item, actor);
-    loss->due = s->now + LOSS_COLLECT_MS;
     list_append(&s->losses.waiting, &loss->op.link);
     return loss;
 }
 
 void loss_reported(struct scheduler *s, struct item *item)
 {
-    if (!waiting_for(s, item->actor))
-        allowance_takes_replies(s, item->actor, LOSS_UNITS);
-    notice(s, item, item->actor);
+    struct loss_op *loss;
+    int64_t earliest;
+
+    if (waiting_for(s, item->actor, true)) {
+        notice(s, item, item->actor);
+        return;
+    }
+    earliest = next_report(s, item->actor);
+    loss = notice(s, item, item->actor);
+    loss->due = s->now + LOSS_COLLECT_MS;
+    if (loss->due < earliest)
+        loss->due = earliest;
+    remember_report(s, item->actor, loss->due);
 }
 
 void loss_found(struct scheduler *s, const char *actor)
@@ -206,4 +264,5 @@ void loss_init(struct losses *l)
 void loss_free(struct scheduler *s)
 {
     op_free_list(s, &s->losses.waiting);
+    forget_reports(s, INT64_MAX);
 }

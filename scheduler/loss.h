@@ -12,10 +12,11 @@
 #include "scheduler/item.h"
 
 #define LOSS_COLLECT_MS 500 /* in which reports of the agents of an actor are taken together */
-#define LOSS_UNITS 100      /* of the allowance of an actor's agents, for what they report */
+#define LOSS_AGAIN_MS 10000 /* between two losses that the agents of an actor report */
 
 struct losses {
-    struct list waiting; /* struct loss_op, which begin when the reports are collected */
+    struct list waiting;         /* struct loss_op, which begin when the reports are collected */
+    struct loss_report *reports; /* the last of each actor, by its name */
 };
 
 void loss_init(struct losses *l);

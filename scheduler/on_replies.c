@@ -20,6 +20,10 @@
 #include "scheduler/state.h"
 #include "scheduler/step_events.h"
 
+/* Bytes of the shortest Replies that say something about a step; a report of lost requests alone
+ * has fewer, and is always read. */
+#define SAYS_SOMETHING 8
+
 static enum report_kind kind_of(const Drover__V1__StepReply *m)
 {
     if (m->error) {
@@ -163,7 +167,7 @@ static size_t read_count(size_t n)
  * end. */
 bool on_replies_ignored(struct scheduler *s, const struct item *item)
 {
-    if (allowance_takes_replies(s, item->actor, 0))
+    if (item->body.len < SAYS_SOMETHING || allowance_takes_replies(s, item->actor, 0))
         return false;
     s->stats.ignored++;
     log_often(LOG_WARN, "replies_ignored", LOG_S("actor", item->actor),

@@ -195,7 +195,10 @@ class Beside(chaos.Chaos):
         workflows.mkdir()
         for version, deny in ((1, "true"), (2, "false")):
             (workflows / f"beside{version}.cfg").write_text(WORKFLOW % (version, deny))
-        return cluster.merged(super()._settings(where), {
+        # the earlier build declares queues of this type, and cannot do with others
+        quorum = dict.fromkeys(("scheduler", "agent", "supervisor"),
+                               {"rabbitmq": {"queue_type": "quorum"}})
+        return cluster.merged(cluster.merged(super()._settings(where), quorum), {
             "scheduler": {"scheduler": {"workflows": str(workflows)}},
             "supervisor": {"supervisor": {"sweep": "5s"}},
         })

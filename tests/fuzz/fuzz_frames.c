@@ -79,6 +79,7 @@ static void add_message(struct world *w, bool mandatory)
         .exchange = "drover.tasks",
         .key = "x",
         .body = bytes_str("body"),
+        .actor = mandatory ? "x" : NULL,
         .mandatory = mandatory,
     };
     list_init(&m->open);

@@ -2492,7 +2492,8 @@ RULES = {
         ),
         "agents may send any number of made-up tokens": (
             "scheduler/on_replies.c",
-            "    if (allowance_takes_replies(s, item->actor, 0))\n        return false;",
+            "    if (item->body.len < SAYS_SOMETHING || "
+            "allowance_takes_replies(s, item->actor, 0))\n        return false;",
             "    if (true)\n        return false;",
             f"{LIMITS_AGENTS} test_bad_replies",
         ),
@@ -4476,7 +4477,7 @@ RULES = {
         ),
         "a message that expires in a task queue is lost": (
             "common/io/bus/topology.c",
-            "declare_queue(link, channel, name, EXPIRED_EXCHANGE, false);",
+            "declare_queue(link, channel, name, TOPOLOGY_EXPIRED, false);",
             "declare_queue(link, channel, name, NULL, false);",
             f"{BUS_PUBLISH} test_expiration",
         ),
@@ -5820,6 +5821,42 @@ RULES = {
             "        return true;\n",
             f"{LOSSES} test_resend_for_no_actor",
         ),
+        "a queue that cannot be declared is lost again and again": (
+            "common/io/bus/publisher.c",
+            "    int r = refused ? set_state(p, p->declaring, ACTOR_REFUSED) : 0;\n",
+            "    int r = 0;\n",
+            f"{BUS_QUEUES} test_deleted_queue_cannot_be_declared",
+        ),
+        "messages are held for ever for a loss that is not recorded": (
+            "common/io/bus/publisher.c",
+            "    if (list_empty(&p->held))\n        return;\n    if (now",
+            "    if (true)\n        return;\n    if (now",
+            f"{BUS_QUEUES} test_loss_is_not_recorded",
+        ),
+        "a queue is left away for ever for a loss that is not recorded": (
+            "common/io/bus/consumer.c",
+            "    if (!c->link.config->declare || !actors_in(&c->actors, ACTOR_MISSING))\n",
+            "    if (true)\n",
+            f"{BUS_QUEUES} test_loss_is_not_recorded",
+        ),
+        "a report is acknowledged for what the scheduler has found": (
+            "scheduler/loss.c",
+            " && (loss->op.item->handle || !reported))",
+            ")",
+            f"{LOSSES} test_found_and_reported",
+        ),
+        "agents may have a loss recorded as often as they like": (
+            "scheduler/loss.c",
+            "    if (loss->due < earliest)\n",
+            "    if (false)\n",
+            f"{LOSSES} test_reports_of_several_agents",
+        ),
+        "a report of a busy actor is not read": (
+            "scheduler/on_replies.c",
+            "    if (item->body.len < SAYS_SOMETHING || ",
+            "    if (",
+            f"{LOSSES} test_report_of_a_busy_actor",
+        ),
         "an agent has its queue declared before its report is confirmed": (
             "agent/loss.c",
             "    send(a, &report->outgoing);\n}",
@@ -5836,8 +5873,8 @@ RULES = {
         ),
         "the publisher declares a queue that was deleted at once": (
             "common/io/bus/publisher.c",
-            "    if (!refused || missing == TOPOLOGY_ALL)\n",
-            "    if (!refused || missing != TOPOLOGY_NOTHING)\n",
+            "missing == TOPOLOGY_QUEUE ? ACTOR_LOST",
+            "missing == TOPOLOGY_QUEUE ? ACTOR_ALLOWED",
             f"{BUS_QUEUES} test_task_queue_was_deleted",
         ),
         "a queue of an actor that is not known was deleted": (
@@ -5854,9 +5891,8 @@ RULES = {
         ),
         "an agent makes its deleted queue anew at once": (
             "common/io/bus/consumer.c",
-            "    if (actors_state(&c->actors, actor) == ACTOR_UNKNOWN)\n"
-            "        (void)actors_set(&c->actors, actor, ACTOR_LOST);\n",
-            "    (void)actors_set(&c->actors, actor, ACTOR_ALLOWED);\n",
+            "        actors_set(&c->actors, actor, ACTOR_LOST))\n",
+            "        actors_set(&c->actors, actor, ACTOR_ALLOWED))\n",
             f"{BUS_QUEUES} test_consumed_task_queue_is_deleted",
         ),
         "a process without its queue is up": (
@@ -5867,8 +5903,8 @@ RULES = {
         ),
         "a queue that is allowed while its connection begins is taken as declared": (
             "common/io/bus/consumer.c",
-            "    const enum actor_state found = c->link.config->declare ? ACTOR_DECLARED",
-            "    const enum actor_state found = c->link.config->declare ? ACTOR_ALLOWED",
+            "c->link.config->declare ? ACTOR_DECLARED : ACTOR_MISSING);\n",
+            "c->link.config->declare ? ACTOR_ALLOWED : ACTOR_MISSING);\n",
             f"{BUS_QUEUES} test_reply_queue_is_deleted",
         ),
         "a deleted queue of replies is no loss": (

@@ -72,13 +72,19 @@ const char *actors_in(const struct list *actors, enum actor_state state)
     return NULL;
 }
 
-void actors_forget_declared(struct list *actors, const char *kept)
+void actors_forget(struct list *actors, enum actor_state state)
 {
     list_foreach_safe(it, actors) {
-        struct actor *actor = of_node(it);
+        if (of_node(it)->state == state)
+            forget(of_node(it));
+    }
+}
 
-        if (actor->state == ACTOR_DECLARED && !(kept && strcmp(actor->name, kept) == 0))
-            forget(actor);
+void actors_move(struct list *actors, enum actor_state from, enum actor_state to)
+{
+    list_foreach(it, actors) {
+        if (of_node(it)->state == from)
+            of_node(it)->state = to;
     }
 }
 

@@ -17,6 +17,8 @@ enum actor_state {
     ACTOR_MISSING, /* that is reported; bus_declare() is to follow */
     ACTOR_ALLOWED, /* its queue is to be declared */
     ACTOR_DECLARED,
+    ACTOR_REFUSED, /* the broker will not declare it: on this connection it is not looked for again
+                    */
 };
 
 /* All that are not in the list are unknown. */
@@ -28,7 +30,10 @@ int actors_set(struct list *actors, const char *name, enum actor_state state);
 /* Return: an actor in this state, owned by the list; NULL for none. */
 const char *actors_in(const struct list *actors, enum actor_state state);
 
-/* Forgets the actors whose queues are declared, but @kept. NULL: none is kept. */
-void actors_forget_declared(struct list *actors, const char *kept);
+/* Forgets the actors in this state. */
+void actors_forget(struct list *actors, enum actor_state state);
+
+/* Gives all actors in one state another. */
+void actors_move(struct list *actors, enum actor_state from, enum actor_state to);
 
 void actors_deinit(struct list *actors);

@@ -55,6 +55,8 @@ struct bus_queue {
     int source;        /* handed back with each delivery */
 };
 
+#define BUS_HOLD_MS 5000 /* how long a queue that was deleted waits for bus_declare() */
+
 struct bus_config {
     const char *host;        /* for hosts_parse() */
     int port;                /* of the hosts that name none */
@@ -109,7 +111,7 @@ struct bus_callbacks {
     void (*on_pulse)(void *ctx, int64_t took_us); /* a pulse has come back */
     /* The task queue of an actor was deleted, with all that was in it; or that of replies, then the
      * actor is WIRE_ALL_ACTORS. If config.declare is set the bus declares it only after
-     * bus_declare(); it is not up before, and messages to the queue wait. */
+     * bus_declare(), or after BUS_HOLD_MS; it is not up before, and messages to the queue wait. */
     void (*on_lost)(void *ctx, const char *actor);
     void (*on_batch_end)(void *ctx); /* all deliveries and outcomes that had come are handed over */
 };

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "io/bus/topology.h"
 #include "io/failpoint.h"
 #include "model/wire.h"
@@ -250,11 +251,28 @@ static int start_consuming(struct consumer *c)
 
 /* ---- queues that are not there ---- */
 
-/* Without memory it is not reported; the connection is lost all the same. */
-static void note_lost(struct consumer *c, const char *actor)
+/* Return: whether that is news. Without memory it is not reported; the connection is lost all the
+ * same. */
+static bool note_lost(struct consumer *c, const char *actor)
 {
-    if (actors_state(&c->actors, actor) == ACTOR_UNKNOWN)
-        (void)actors_set(&c->actors, actor, ACTOR_LOST);
+    if (actors_state(&c->actors, actor) != ACTOR_UNKNOWN ||
+        actors_set(&c->actors, actor, ACTOR_LOST))
+        return false;
+    c->hold_until = clock_monotonic_ms() + BUS_HOLD_MS;
+    return true;
+}
+
+/* A queue is not left away for ever for a loss that cannot be recorded. */
+static void allow_overdue(struct consumer *c)
+{
+    int64_t now = clock_monotonic_ms();
+
+    if (!c->link.config->declare || !actors_in(&c->actors, ACTOR_MISSING))
+        return;
+    if (now < c->hold_until)
+        link_tick_within(&c->link, c->hold_until - now);
+    else
+        actors_move(&c->actors, ACTOR_MISSING, ACTOR_ALLOWED);
 }
 
 /* Looks for the queues, and declares those that are there, with their bindings, and those that may
@@ -264,6 +282,7 @@ static int ensure_queues(struct consumer *c)
     const struct bus_config *config = c->link.config;
     int r = 0;
 
+    allow_overdue(c);
     for (int i = 0; i < config->n_queues && config->declare && !r; i++) {
         const char *actor = actor_of(&config->queues[i]);
         enum actor_state state = actor ? actors_state(&c->actors, actor) : ACTOR_MISSING;
@@ -281,11 +300,7 @@ static int ensure_queues(struct consumer *c)
 /* All that setup() has asked for is there. */
 static void forget_missing(struct consumer *c)
 {
-    const enum actor_state found = c->link.config->declare ? ACTOR_DECLARED : ACTOR_MISSING;
-    const char *actor;
-
-    while ((actor = actors_in(&c->actors, found)))
-        (void)actors_set(&c->actors, actor, ACTOR_UNKNOWN);
+    actors_forget(&c->actors, c->link.config->declare ? ACTOR_DECLARED : ACTOR_MISSING);
 }
 
 /* Notes which queue is not there. Where this process may not declare it, setup() fails until it is
@@ -300,11 +315,10 @@ static bool consumer_adapt(struct link *link)
         enum topology_missing missing = actor ? topology_missing(link, actor) : TOPOLOGY_NOTHING;
 
         if (missing == TOPOLOGY_QUEUE)
-            note_lost(c, actor);
-        else if (missing == TOPOLOGY_ALL && config->declare)
-            (void)actors_set(&c->actors, actor, ACTOR_ALLOWED);
-        if (missing)
-            return config->declare;
+            return note_lost(c, actor) && config->declare;
+        if (missing == TOPOLOGY_ALL)
+            return config->declare && actors_state(&c->actors, actor) == ACTOR_UNKNOWN &&
+                   actors_set(&c->actors, actor, ACTOR_ALLOWED) == 0;
     }
     return topology_adapt(link);
 }
@@ -456,6 +470,7 @@ static int consumer_send(struct link *link)
         r = link_fail(link, LINK_E_LOST, "out of memory for acks");
     if (!r && c->pulse_asked && !c->pulse && link_side_is_free(link))
         r = declare_pulse(c);
+    allow_overdue(c);
     return r ? r : declare_allowed(c);
 }
 
@@ -521,6 +536,8 @@ static int consumer_method(struct link *link, amqp_method_number_t method, const
     queue = find_queue(link->config, cancel->consumer_tag);
     if (queue && actor_of(queue))
         note_lost(consumer_of(link), actor_of(queue));
+    else if (queue && strcmp(queue->name, TOPOLOGY_EXPIRED) == 0) /* requests were in it, too */
+        note_lost(consumer_of(link), WIRE_ALL_ACTORS);
     return link_fail(link, LINK_E_LOST, "queue %.*s is gone", (int)cancel->consumer_tag.len,
                      (const char *)cancel->consumer_tag.bytes);
 }
@@ -533,10 +550,7 @@ static void consumer_returned(struct link *link, int64_t serial)
 /* Whether the queues were declared that were to be is not known. */
 static void allow_again(struct consumer *c)
 {
-    const char *actor;
-
-    while ((actor = actors_in(&c->actors, ACTOR_DECLARED)))
-        (void)actors_set(&c->actors, actor, ACTOR_ALLOWED);
+    actors_move(&c->actors, ACTOR_DECLARED, ACTOR_ALLOWED);
 }
 
 static void consumer_lost(struct link *link)

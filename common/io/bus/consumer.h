@@ -38,6 +38,7 @@ struct consumer {
     bool pulse_asked;      /* their queue is to be declared, as soon as the side channel is free */
     bool pulse;            /* it is consumed */
     struct list actors;    /* whose task queue is not there, to be consumed, see io/bus/actors.h */
+    int64_t hold_until;    /* CLOCK_MONOTONIC ms: for so long they wait for bus_declare() */
     const char *declaring; /* one of them, over the side channel; NULL: none */
 };
 

@@ -38,23 +38,28 @@ int link_fail(struct link *link, enum link_error error, const char *format, ...)
     return (int)error;
 }
 
-/* The queue exists, on a node that is away. */
-static bool is_away(int code, amqp_bytes_t words)
+static bool has(amqp_bytes_t words, const char *text)
 {
-    return code == AMQP_NOT_FOUND && words.len > 0 &&
-           memmem(words.bytes, words.len, "home node", 9);
+    return words.len > 0 && memmem(words.bytes, words.len, text, strlen(text));
+}
+
+/* The broker says NOT_FOUND of queues as well that exist, and are on a node that is away, or have
+ * crashed. */
+static bool is_missing(int code, amqp_bytes_t words)
+{
+    return code == AMQP_NOT_FOUND && (has(words, "no queue '") || has(words, "no exchange '"));
 }
 
 /* What to do where the words of the broker do not say it. */
 static const char *advice(int code, amqp_bytes_t words)
 {
-    if (is_away(code, words))
+    if (code == AMQP_NOT_FOUND && has(words, "home node"))
         return " (a classic queue is on one node only: start that node again; queues of the type "
                "quorum survive the loss of a node, see OPERATIONS, Three RabbitMQ nodes)";
-    if (code == AMQP_PRECONDITION_FAILED && words.len > 0 &&
-        memmem(words.bytes, words.len, "'x-queue-type'", 14))
-        return " (rabbitmq.replication says another type than that of the queue: set auto, or "
-               "change the queues by deploy/change_queues.py, see OPERATIONS, RabbitMQ)";
+    if (code == AMQP_PRECONDITION_FAILED && has(words, "'x-queue-type'"))
+        return " (rabbitmq.replication says another type than that of the queue, or with auto "
+               "there are queues of both types: set auto, or change the queues by "
+               "deploy/change_queues.py, see OPERATIONS, RabbitMQ)";
     return "";
 }
 
@@ -63,7 +68,7 @@ int link_fail_closed(struct link *link, const char *what, int code, amqp_bytes_t
 {
     bool down = code == AMQP_CONNECTION_FORCED || code == AMQP_INTERNAL_ERROR;
 
-    link->not_found = code == AMQP_NOT_FOUND && !is_away(code, words);
+    link->not_found = is_missing(code, words);
     return link_fail(link, down ? LINK_E_LOST : LINK_E_REFUSED, "%s: %d %.*s%s", what, code,
                      (int)words.len, (const char *)words.bytes, advice(code, words));
 }

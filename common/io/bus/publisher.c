@@ -191,7 +191,7 @@ static int publisher_method(struct link *link, amqp_method_number_t method, cons
  * may not declare it, a returned message is all that shows that. */
 static void note_returned(struct publisher *p, const struct outgoing *m)
 {
-    actors_forget_declared(&p->actors, NULL);
+    actors_forget(&p->actors, ACTOR_DECLARED);
     if (m->message.actor && !p->link.config->declare &&
         actors_state(&p->actors, m->message.actor) == ACTOR_UNKNOWN)
         (void)actors_set(&p->actors, m->message.actor, ACTOR_LOST);
@@ -226,10 +226,13 @@ static int set_state(struct publisher *p, const char *actor, enum actor_state st
  * sent all the same. */
 static int on_actor_declared(struct link *link, bool refused)
 {
+    struct publisher *p = publisher_of(link);
+    int r = refused ? set_state(p, p->declaring, ACTOR_REFUSED) : 0;
+
     if (refused)
         link_report_refused(link);
-    *publisher_of(link)->declaring = '\0';
-    return 0;
+    *p->declaring = '\0';
+    return r;
 }
 
 /* Over the side channel: a refusal must not take the confirms of other messages with it. */
@@ -245,16 +248,17 @@ static int declare_actor(struct publisher *p)
 static int on_actor_looked_for(struct link *link, bool refused)
 {
     struct publisher *p = publisher_of(link);
-    enum topology_missing missing =
-        refused ? topology_missing(link, p->declaring) : TOPOLOGY_NOTHING;
-    int r;
+    enum topology_missing missing = refused ? topology_missing(link, p->declaring) : TOPOLOGY_ALL;
+    enum actor_state state = missing == TOPOLOGY_ALL     ? ACTOR_ALLOWED
+                             : missing == TOPOLOGY_QUEUE ? ACTOR_LOST
+                                                         : ACTOR_REFUSED;
+    int r = set_state(p, p->declaring, state);
 
-    if (!refused || missing == TOPOLOGY_ALL)
-        return declare_actor(p);
-    if (missing == TOPOLOGY_NOTHING)
+    if (state == ACTOR_REFUSED)
         link_report_refused(link);
-    r = set_state(p, p->declaring, missing == TOPOLOGY_QUEUE ? ACTOR_LOST : ACTOR_DECLARED);
-    *p->declaring = '\0';
+    if (state == ACTOR_LOST && list_empty(&p->held))
+        p->hold_until = clock_monotonic_ms() + BUS_HOLD_MS;
+    *p->declaring = '\0'; /* send_aside() declares it: now an alarm may have come */
     return r;
 }
 
@@ -280,6 +284,20 @@ static bool is_held(const struct publisher *p, const struct outgoing *m)
         return false;
     state = actors_state(&p->actors, m->message.actor);
     return state == ACTOR_LOST || state == ACTOR_MISSING;
+}
+
+/* Messages are not held for ever for a loss that cannot be recorded. */
+static void release_overdue(struct publisher *p, int64_t now)
+{
+    if (list_empty(&p->held))
+        return;
+    if (now < p->hold_until) {
+        link_tick_within(&p->link, p->hold_until - now);
+        return;
+    }
+    actors_move(&p->actors, ACTOR_MISSING, ACTOR_ALLOWED);
+    list_move_all(&p->held, &p->waiting);
+    list_move_all(&p->waiting, &p->held);
 }
 
 static void hold(struct publisher *p)
@@ -397,8 +415,8 @@ static int on_counts(struct link *link, const void *arguments)
     return 0;
 }
 
-/* A queue that does not exist has no messages and no consumers. The marker is declared with the next
- * connection, if it can be. */
+/* A queue that does not exist has no messages and no consumers. The marker is declared with the
+ * next connection, if it can be. */
 static int on_inspected(struct link *link, bool refused)
 {
     struct inspection *i = &publisher_of(link)->inspection;
@@ -462,7 +480,7 @@ static bool must_declare(const struct publisher *p)
     const struct outgoing *m = first(&p->waiting);
 
     return m && m->message.actor && p->link.config->declare &&
-           actors_state(&p->actors, m->message.actor) != ACTOR_DECLARED;
+           actors_state(&p->actors, m->message.actor) < ACTOR_DECLARED;
 }
 
 /* Begins an inspection, or the declaration of a task queue, over the side channel. */
@@ -512,6 +530,7 @@ static int publisher_send(struct link *link)
         return renew(p, now);
     if (!r && p->renewal.due > now)
         link_tick_within(link, p->renewal.due - now);
+    release_overdue(p, now);
     hold(p);
     while (!r && may_send(p, now)) {
         r = send_first(p, now);
@@ -637,9 +656,10 @@ static void forget_declarable(struct publisher *p)
 {
     bool kept = *p->declaring && p->link.closed_over_queue;
 
+    actors_forget(&p->actors, ACTOR_DECLARED);
+    actors_forget(&p->actors, ACTOR_REFUSED);
     if (kept)
-        (void)actors_set(&p->actors, p->declaring, ACTOR_DECLARED);
-    actors_forget_declared(&p->actors, kept ? p->declaring : NULL);
+        (void)actors_set(&p->actors, p->declaring, ACTOR_REFUSED);
     *p->declaring = '\0';
 }
 
@@ -650,6 +670,7 @@ static void publisher_lost(struct link *link)
     blame(p);
     drop_unwanted(p);
     take_refused(p);
+    list_move_all(&p->wire, &p->held); /* hold() takes them again */
     list_move_all(&p->wire, &p->waiting);
     list_move_all(&p->waiting, &p->wire);
     renewal_begin(&p->renewal, clock_monotonic_ms());

@@ -35,7 +35,8 @@ struct publisher {
     struct list waiting; /* to be sent, in order */
     struct list wire;    /* sent, not confirmed, in order of tags */
     struct list refused; /* to be sent over another connection */
-    struct list held;    /* to actors whose queue is not there, until bus_declare() */
+    struct list held;    /* to actors whose queue is not there, until bus_declare(); for a while */
+    int64_t hold_until;  /* CLOCK_MONOTONIC ms */
     int n_wire;
     uint64_t last_tag;
     enum reads reads;

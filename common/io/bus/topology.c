@@ -18,7 +18,6 @@
 
 #define TASK_EXCHANGE "drover.tasks"
 #define TASK_PREFIX "drover.task."
-#define EXPIRED_EXCHANGE "drover.expired"
 #define PULSE_EXCHANGE BUS_PULSE_EXCHANGE
 
 static const struct {
@@ -26,7 +25,7 @@ static const struct {
     const char *type;
 } exchanges[] = {
     {"drover.submit", "direct"},  {TASK_EXCHANGE, "direct"},  {WIRE_REPLY_QUEUE, "direct"},
-    {"drover.control", "direct"}, {"drover.events", "topic"}, {EXPIRED_EXCHANGE, "fanout"},
+    {"drover.control", "direct"}, {"drover.events", "topic"}, {TOPOLOGY_EXPIRED, "fanout"},
     {"drover.dead", "fanout"},    {PULSE_EXCHANGE, "direct"},
 };
 
@@ -36,7 +35,7 @@ static const struct {
 } queues[] = {
     {"drover.submit", "submit"},
     {"drover.control", "control"},
-    {EXPIRED_EXCHANGE, ""},
+    {TOPOLOGY_EXPIRED, ""},
     {"drover.dead", ""},
 };
 
@@ -182,7 +181,7 @@ static int declare_task(struct link *link, uint16_t channel, const char *actor)
 
     queue_of(actor, name);
     if (!r)
-        r = declare_queue(link, channel, name, EXPIRED_EXCHANGE, false);
+        r = declare_queue(link, channel, name, TOPOLOGY_EXPIRED, false);
     return r ? r : bind_queue(link, channel, name, TASK_EXCHANGE, actor);
 }
 
@@ -289,8 +288,10 @@ bool topology_adapt(struct link *link)
 {
     struct link_queues *found = link->queues;
     bool quorum = has_type(link->why, "'quorum'");
+    /* none: it was made without the argument */
+    bool classic = has_type(link->why, "'classic'") || has_type(link->why, "current is none");
 
-    if (!link->config->as_found || !(quorum || has_type(link->why, "'classic'")))
+    if (!link->config->as_found || !(quorum || classic))
         return false;
     if (found->kept) /* by the other link; or there are queues of both types */
         return found->quorum == quorum;

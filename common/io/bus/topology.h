@@ -9,6 +9,8 @@
 
 #include "io/bus/link.h"
 
+#define TOPOLOGY_EXPIRED "drover.expired" /* exchange and queue */
+
 /* Declares the exchanges, queues and bindings, but those of topology_declare(); or checks that all
  * exchanges and queues are there. */
 int topology_ensure(struct link *link);

@@ -110,7 +110,7 @@ static void set_queues(struct bus_config *bus, const struct config *config)
     const bool any =
         replication == CONFIG_REPLICATION_AUTO && type == CONFIG_QUEUES_AUTO && !several;
     /* a process that may not declare does not see what type they have */
-    const bool chooses = any && steps == CONFIG_STEPS_AUTO && config->rabbitmq.declare;
+    const bool chooses = any && steps != CONFIG_PERSISTENT && config->rabbitmq.declare;
 
     bus->quorum = !none && !chooses && type != CONFIG_CLASSIC;
     bus->as_found = any;

@@ -161,6 +161,49 @@ static void test_end_without_queue(void **state)
     assert_int_equal(w->b.n_outcomes, 0);
 }
 
+/* The vhost has as many queues as it may: what was lost is reported once, and messages come back.
+ */
+static void test_deleted_queue_cannot_be_declared(void **state)
+{
+    struct world *w = *state;
+    const int n = 4;
+
+    make_known(w, "sculptor");
+    ctl(w, "delete_queue", "-p", w->vhost, "drover.task.sculptor");
+    begin_plain(w, &w->b, true);
+    ctl(w, "set_vhost_limits", "-p", w->vhost, "{\"max-queues\": 1}");
+    for (int i = 1; i <= n; i++) {
+        publish(&w->b, i, to_sculptor);
+        until(w, w->b.n_outcomes == i);
+        assert_int_equal(w->b.outcome[i], BUS_RETURNED);
+    }
+    assert_int_equal(w->b.losses, 1);
+    assert_int_equal(w->b.refusals, 1);
+    assert_int_equal(w->b.downs, 0);
+    ctl(w, "clear_vhost_limits", "-p", w->vhost);
+}
+
+/* A loss that cannot be recorded holds nothing up for ever. */
+static void test_loss_is_not_recorded(void **state)
+{
+    struct world *w = *state;
+    const struct bus_config config = config_of(w, &task_queue);
+
+    make_known(w, "sculptor");
+    make_known(w, "painter");
+    ctl(w, "delete_queue", "-p", w->vhost, "drover.task.sculptor");
+    ctl(w, "delete_queue", "-p", w->vhost, task_queue.name);
+    w->a.keeps_lost = w->b.keeps_lost = true;
+    begin(w, &w->a, &config);
+    begin_plain(w, &w->b, false);
+    publish(&w->b, 1, to_sculptor);
+    publish(&w->b, 2, to_sculptor);
+    until(w, w->a.ups == 1 && w->b.n_outcomes == 2);
+    assert_confirmed(&w->b, 2);
+    assert_int_equal(w->a.losses, 1);
+    assert_int_equal(w->b.losses, 1);
+}
+
 /* A process whose queue is deleted reports that, and does not make it anew before the loss is
  * recorded. */
 static void test_consumed_task_queue_is_deleted(void **state)
@@ -359,6 +402,8 @@ int main(int argc, char **argv)
         bus_test(test_prefetch),
         bus_test(test_task_queue_is_declared),
         bus_test(test_task_queue_was_deleted),
+        bus_test(test_deleted_queue_cannot_be_declared),
+        bus_test(test_loss_is_not_recorded),
         bus_test(test_end_without_queue),
         bus_test(test_consumed_task_queue_is_deleted),
         bus_test(test_task_queue_to_consume_was_deleted),

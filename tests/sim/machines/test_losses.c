@@ -13,7 +13,8 @@
 #include <cmocka.h>
 
 #include "machines/alone.h"
-#include "scheduler/loss.h"
+#include "model/store_ops.h"
+#include "scheduler/state.h"
 
 #define PARTITIONS 2
 #define NOT_RECORDED (-1)
@@ -81,6 +82,22 @@ static void test_store_answers_late(void **state)
     assert_int_equal(recorded(w, "hand"), 1000);
 }
 
+/* The store is of another build: no request waits for its queue for ever. */
+static void test_store_answers_nonsense(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(buf_deinit) struct buf words = {0};
+
+    buf_printf(&words, "1 %0*d", OPS_LOST_CURSOR, 0); /* a cursor that is too long */
+    w->instead = (struct alone_answer){.function = "lost", .words = buf_str(&words)};
+    w->times = 2;
+    found(w, "hand");
+    alone_expect(w, "declare hand");
+    assert_int_equal(recorded(w, "hand"), NOT_RECORDED);
+    alone_control(w, "{\"resend\": {\"actor\": \"hand\"}}");
+    alone_expect(w, "ack"); /* and no answer that it is done */
+}
+
 /* The agents of an actor report it at the same time: that is one loss. The first report is
  * acknowledged when it is recorded, and stands for the others. */
 static void test_reports_of_several_agents(void **state)
@@ -103,10 +120,14 @@ static void test_reports_of_several_agents(void **state)
     alone_pass(w, LOSS_COLLECT_MS);
     alone_expect(w, "ack");
     assert_int_equal(recorded(w, "foot"), 1100);
+    report(w, "hand"); /* not so soon again */
+    alone_pass(w, LOSS_AGAIN_MS / 2);
+    alone_expect(w, "");
     report(w, "hand");
-    alone_pass(w, LOSS_COLLECT_MS);
     alone_expect(w, "ack");
-    assert_int_equal(recorded(w, "hand"), w->now - LOSS_COLLECT_MS - 2);
+    alone_pass(w, LOSS_AGAIN_MS / 2);
+    alone_expect(w, "ack");
+    assert_int_equal(recorded(w, "hand"), w->now - LOSS_AGAIN_MS / 2 - 2);
 }
 
 /* The scheduler finds the same: it waits no longer. */
@@ -119,6 +140,48 @@ static void test_reported_and_found(void **state)
     found(w, "hand");
     alone_expect(w, "declare hand, ack");
     assert_int_equal(recorded(w, "hand"), 100);
+}
+
+/* A report is acknowledged when it is recorded, whatever the scheduler has found by itself. */
+static void test_found_and_reported(void **state)
+{
+    struct alone *w = *state;
+
+    w->instead = (struct alone_answer){.function = "lost", .result = STORE_UNKNOWN};
+    w->times = 100;
+    alone_step(w, (struct scheduler_event){.type = SCHEDULER_LOST, .lost_actor = "hand"});
+    report(w, "hand");
+    alone_pass(w, 2 * LOSS_COLLECT_MS);
+    alone_expect(w, "");
+    w->times = 0;
+    alone_pass(w, LOSS_COLLECT_MS);
+    alone_expect(w, "ack, declare hand");
+    assert_int_not_equal(recorded(w, "hand"), NOT_RECORDED);
+}
+
+/* It is read also if the agents of its actor have used up what they may send. */
+static void test_report_of_a_busy_actor(void **state)
+{
+    struct alone *w = *state;
+
+    for (int i = 0; i < 200 && w->scheduler->stats.ignored == 0; i++) {
+        CLEANUP(buf_deinit) struct buf json = {0};
+
+        buf_puts(&json, "{\"replies\": [");
+        for (int k = 0; k < 500; k++)
+            buf_printf(&json, "%s{\"jobId\": \"j\", \"step\": \"s\", \"token\": \"0.t\"}",
+                       k > 0 ? "," : "");
+        buf_puts(&json, "]}");
+        alone_deliver(w, (struct bus_delivery){.source = SCHEDULER_REPLIES,
+                                               .actor = "hand",
+                                               .body = buf_bytes(&json)});
+    }
+    assert_true(w->scheduler->stats.ignored > 0);
+    alone_deliver(w, (struct bus_delivery){.source = SCHEDULER_REPLIES,
+                                           .actor = "hand",
+                                           .body = bytes_of("\x18\x01", 2)});
+    alone_pass(w, LOSS_COLLECT_MS);
+    assert_int_not_equal(recorded(w, "hand"), NOT_RECORDED);
 }
 
 /* It must be known whose requests they are. */
@@ -179,8 +242,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_found),
         TEST(test_store_answers_late),
+        TEST(test_store_answers_nonsense),
         TEST(test_reports_of_several_agents),
         TEST(test_reported_and_found),
+        TEST(test_found_and_reported),
+        TEST(test_report_of_a_busy_actor),
         TEST(test_report_of_nobody),
         TEST(test_resend),
         TEST(test_resend_for_no_actor),

@@ -477,7 +477,7 @@ static void test_replication(void **state)
         {"host = \"a,b\"; queue_type = \"classic\"; step_messages = \"transient\";", false, false,
          false, false},
         {"step_messages = \"persistent\";", true, true, false, false},
-        {"step_messages = \"transient\";", true, true, false, false},
+        {"step_messages = \"transient\";", false, true, true, true},
         {"replication = \"none\"; queue_type = \"classic\"; step_messages = \"transient\";", false,
          false, true, true},
         {"replication = \"quorum\"; queue_type = \"quorum\";", true, false, false, false},

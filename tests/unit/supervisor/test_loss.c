@@ -181,6 +181,24 @@ static void lose_all(struct world *w)
 
 /* ---- tests ---- */
 
+/* The store is of another build: it is asked again, and the marker waits. */
+static void test_answer_that_is_broken(void **state)
+{
+    struct world *w = *state;
+    CLEANUP(buf_deinit) struct buf cursor = {0};
+
+    buf_printf(&cursor, "%0*d", OPS_LOST_CURSOR, 0);
+    start(w, (struct supervisor_config){.marker = true});
+    inspect(w, false);
+    for (uint32_t i = 0; i < PARTITIONS; i++)
+        answer_lost(w, i, i == 0 ? buf_str(&cursor) : "");
+    assert_int_equal(w->markers, 0);
+    w->now += 1000;
+    feed(w, (struct supervisor_event){.type = SUPERVISOR_TICK});
+    answer_lost(w, 0, "");
+    assert_int_equal(w->markers, 1);
+}
+
 /* Nothing expires until the marker was seen, or is there again. It is published when each partition
  * has recorded the loss, to the last piece. */
 static void test_marker(void **state)
@@ -423,6 +441,7 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_answer_that_is_broken),
         TEST(test_marker),
         TEST(test_marker_that_is_there),
         TEST(test_no_marker),
