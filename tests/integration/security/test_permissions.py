@@ -695,9 +695,13 @@ class Permissions(unittest.TestCase):
             directory = self.directory / "declared"
             directory.mkdir()
             agent = self.daemon("agent", directory, rabbitmq=own, agent={"actors": actors})
-            agent.start()
-            servers.wait_for(agent.up, "the agent to have declared all there is")
-            agent.stop()
+            scheduler = self.daemon("scheduler", directory, rabbitmq=own)  # drover.replies
+            for daemon in (agent, scheduler):
+                daemon.start()
+                servers.wait_for(daemon.up, f"the {daemon.role} to have declared all there is")
+                daemon.stop()
+            self.store.redis.execute_command("FLUSHALL")
+            self.store.redis.execute_command("FUNCTION", "FLUSH")
             declared, defined = self.exported(vhost), self.exported(VHOST)
         for kind, items in declared.items():
             self.assertTrue(items)
