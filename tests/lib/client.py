@@ -105,7 +105,7 @@ class Client:
         if not isinstance(body, (bytes, str)):
             body = body.SerializeToString()
         properties = pika.BasicProperties(
-            **{"user_id": self._user, **properties}
+            **{"user_id": self._user, "delivery_mode": 2, **properties}
         )
         self.call(lambda c: publish(c, exchange, key, body, properties, mandatory))
 
