@@ -2,8 +2,8 @@
 /*
  * Losses: requests that the broker has lost with a queue are sent again
  *
- * All that a loss concerns was dispatched before it was noticed, and what is dispatched later is
- * not to be sent twice. So the store is given the time that has passed since then. Several agents
+ * A loss concerns dispatches that were made before it was noticed. Later ones must not be sent
+ * twice, so the scheduler gives the store the time that has passed since then. Several agents
  * notice the deletion of their queue at the same time, and each reports it: their reports are taken
  * together, and the time of the last one counts.
  *
@@ -102,7 +102,7 @@ static void record_answered(struct scheduler *s, struct op *op, struct ops_reade
 
     if (ops_read_loss(r, &recorded)) {
         log_error("store_answer_broken", LOG_S("what", "loss"));
-        if (loss->declares) /* what was lost waits for its LockedUntil; the rest does not wait */
+        if (loss->declares) /* the requests that were lost wait for their LockedUntil */
             declare(s, loss->actor);
         return;
     }

@@ -27,7 +27,7 @@ void loss_reported(struct scheduler *s, struct item *item);
 /* The bus has found the same of the task queue of an actor, and waits for SCHEDULER_DECLARE; or of
  * the queue of the replies of WIRE_ALL_ACTORS. */
 void loss_found(struct scheduler *s, const char *actor);
-/* Begins what is due; loss_next() is the time of the next. */
+/* Begins to record the losses that are due; loss_next() is when the next one is. */
 void loss_tick(struct scheduler *s);
 int64_t loss_next(const struct scheduler *s);
 void loss_free(struct scheduler *s);

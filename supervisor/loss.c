@@ -42,7 +42,8 @@ void loss_on_store_up(struct supervisor *s, bool same_run)
     record_loss(s);
 }
 
-/* The broker has the marker. Expire is called at once, to name what is to be sent again. */
+/* The broker has the marker: the supervisor calls expire at once, which names the steps whose
+ * requests are to be sent again. */
 static void on_kept(struct supervisor *s)
 {
     s->memory = MEMORY_KEPT;

@@ -39,15 +39,14 @@ FOREVER = float("inf")
 SETTLED_S = 3  # for so long nothing moves, where nothing may
 
 
-class Part:
-    name = "rabbit"
+class Servers:
+    """Those of a part, which make() makes: a RabbitMQ, or several nodes, and a Redis."""
 
     def __init__(self):
         self.rabbit = self.redis = None
 
     def __enter__(self):
-        self.redis = servers.Redis()
-        self.rabbit = rabbit_cluster.RabbitCluster(NODES)
+        self.rabbit, self.redis = self.make()
         try:
             self.rabbit.begin()
             self.redis.start()
@@ -60,6 +59,13 @@ class Part:
     def __exit__(self, *_exception):
         self.rabbit.close()
         self.redis.close()
+
+
+class Part(Servers):
+    name = "rabbit"
+
+    def make(self):
+        return rabbit_cluster.RabbitCluster(NODES), servers.Redis()
 
     def mend(self):
         """Makes all nodes serve again, whatever a story has left behind."""

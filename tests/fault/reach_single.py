@@ -15,7 +15,7 @@ import cluster
 import evidence
 import load
 import servers
-from reach_rabbit import Judged, complaints, late, let_pass
+from reach_rabbit import Judged, Servers, complaints, late, let_pass
 
 RATE = 50  # jobs a second, of three steps each
 LEASE = {"wait_ms": 600_000, "lock_ms": 600_000}  # of each step: it must not be waited for
@@ -26,28 +26,12 @@ TASKS, REPLIES = "drover.task.demo", "drover.replies"
 ROUNDS = 3
 
 
-class Part:
+class Part(Servers):
     name = "single"
 
-    def __init__(self):
-        self.rabbit = self.redis = None
-
-    def __enter__(self):
+    def make(self):
         # what is accepted must not be lost when Redis is killed
-        self.redis = servers.Redis(options=["--appendfsync", "always"])
-        self.rabbit = servers.Rabbit()
-        try:
-            self.rabbit.begin()
-            self.redis.start()
-            self.rabbit.await_start()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_exception):
-        self.rabbit.close()
-        self.redis.close()
+        return servers.Rabbit(), servers.Redis(options=["--appendfsync", "always"])
 
     def mend(self):
         self.rabbit.alarm(False)

@@ -8,7 +8,7 @@
  *     bus_config.c             a copy of its settings
  *     publisher.c, consumer.c  the two links: confirms, returns and alarms; deliveries and acks
  *     direct.c, topology.c     messages to direct reply-to; exchanges and queues
- *     actors.c                 what is known of the task queues of actors
+ *     actors.c                 task queues that were found, declared, or found deleted
  *     renewal.c                refusals that may be the fault of a connection
  *     outgoing.c               a message on its way out
  *     link.c                   a connection: begin, heartbeats, loss, reconnects, end

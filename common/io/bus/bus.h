@@ -154,7 +154,7 @@ int bus_new(struct bus **out, uv_loop_t *loop, const struct bus_config *config,
  */
 int bus_publish(struct bus *bus, const struct bus_message *m, uint64_t id);
 
-/* After on_lost: what was lost is recorded, and the bus may declare the queue of the actor. */
+/* Has the bus declare the queue of on_lost, because the loss is recorded. */
 void bus_declare(struct bus *bus, const char *actor);
 
 /* What the broker knows of a queue: messages that wait for a consumer, and consumers. */

@@ -122,7 +122,7 @@ struct link {
     uint16_t close_method;  /* of class basic: over which the broker closed the channel; or 0 */
     bool closed_over;       /* the broker closed the connection, perhaps over a message */
     bool closed_over_queue; /* ... over a method of the class queue */
-    bool not_found;         /* the last refusal: what was named does not exist */
+    bool not_found;         /* the last refusal was that a queue or exchange does not exist */
     char why[LINK_WHY_LEN]; /* of the last error */
     char reported[LINK_WHY_LEN]; /* of the last loss or refusal; "" for none */
     char refusal[LINK_WHY_LEN];  /* of the last refusal */

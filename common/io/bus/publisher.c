@@ -530,8 +530,8 @@ static int publisher_send(struct link *link)
         return renew(p, now);
     if (!r && p->renewal.due > now)
         link_tick_within(link, p->renewal.due - now);
-    release_overdue(p, now);
     hold(p);
+    release_overdue(p, now);
     while (!r && may_send(p, now)) {
         r = send_first(p, now);
         hold(p);

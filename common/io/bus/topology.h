@@ -22,8 +22,8 @@ bool topology_adapt(struct link *link);
  * replies of WIRE_ALL_ACTORS. The broker closes the channel if one is not there. */
 int topology_find(struct link *link, uint16_t channel, const char *actor);
 
-/* What is not there, as far as the last refusal was about that. An exchange is there for as long as
- * its actor is known to the broker; so if only the queue is not there, it was deleted. */
+/* Which of them does not exist, by the broker's last refusal. The exchange stays when the queue is
+ * deleted: so if only the queue is missing, it was deleted. */
 enum topology_missing {
     TOPOLOGY_NOTHING,
     TOPOLOGY_QUEUE,

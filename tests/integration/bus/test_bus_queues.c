@@ -115,14 +115,23 @@ static void make_known(struct world *w, const char *actor)
     shut(w, &other);
 }
 
+/* The exchange of an actor is there, and its queue was deleted. */
+static void make_deleted(struct world *w, const char *actor)
+{
+    char queue[64];
+
+    make_known(w, actor);
+    snprintf(queue, sizeof(queue), "drover.task.%s", actor);
+    ctl(w, "delete_queue", "-p", w->vhost, queue);
+}
+
 /* The queue was deleted: that is reported, and messages to this actor wait until the loss is
  * recorded, the others do not. */
 static void test_task_queue_was_deleted(void **state)
 {
     struct world *w = *state;
 
-    make_known(w, "sculptor");
-    ctl(w, "delete_queue", "-p", w->vhost, "drover.task.sculptor");
+    make_deleted(w, "sculptor");
     w->b.keeps_lost = true;
     begin_plain(w, &w->b, true);
     publish(&w->b, 1, to_sculptor);
@@ -151,8 +160,7 @@ static void test_end_without_queue(void **state)
 {
     struct world *w = *state;
 
-    make_known(w, "sculptor");
-    ctl(w, "delete_queue", "-p", w->vhost, "drover.task.sculptor");
+    make_deleted(w, "sculptor");
     w->b.keeps_lost = true;
     begin_plain(w, &w->b, true);
     publish(&w->b, 1, to_sculptor);
@@ -168,8 +176,7 @@ static void test_deleted_queue_cannot_be_declared(void **state)
     struct world *w = *state;
     const int n = 4;
 
-    make_known(w, "sculptor");
-    ctl(w, "delete_queue", "-p", w->vhost, "drover.task.sculptor");
+    make_deleted(w, "sculptor");
     begin_plain(w, &w->b, true);
     ctl(w, "set_vhost_limits", "-p", w->vhost, "{\"max-queues\": 1}");
     for (int i = 1; i <= n; i++) {
@@ -189,10 +196,8 @@ static void test_loss_is_not_recorded(void **state)
     struct world *w = *state;
     const struct bus_config config = config_of(w, &task_queue);
 
-    make_known(w, "sculptor");
-    make_known(w, "painter");
-    ctl(w, "delete_queue", "-p", w->vhost, "drover.task.sculptor");
-    ctl(w, "delete_queue", "-p", w->vhost, task_queue.name);
+    make_deleted(w, "sculptor");
+    make_deleted(w, "painter");
     w->a.keeps_lost = w->b.keeps_lost = true;
     begin(w, &w->a, &config);
     begin_plain(w, &w->b, false);
@@ -249,8 +254,7 @@ static void test_task_queue_to_consume_was_deleted(void **state)
     struct world *w = *state;
     const struct bus_config config = config_of(w, &task_queue);
 
-    make_known(w, "painter");
-    ctl(w, "delete_queue", "-p", w->vhost, task_queue.name);
+    make_deleted(w, "painter");
     w->a.keeps_lost = true;
     begin(w, &w->a, &config);
     until(w, w->a.losses == 1 && connects(&w->a) == 2);
