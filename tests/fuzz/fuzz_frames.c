@@ -141,7 +141,7 @@ static void see_delivery(struct world *w, struct bus_delivery *d)
 static void allow(struct world *w)
 {
     bool publishes = w->link->role == &publisher_role;
-    struct list *actors = publishes ? &w->publisher.actors : &w->consumer.actors;
+    struct list *actors = publishes ? &w->publisher.task_queues.actors : &w->consumer.actors;
     const char *actor;
 
     while ((actor = actors_in(actors, ACTOR_LOST))) {
@@ -184,7 +184,7 @@ static void world_close(struct world *w)
     see(w);
     assert(w->link->state == LINK_ENDED);
     assert(p->n_wire == 0 && list_empty(&p->wire));
-    assert(drop(&p->waiting) + drop(&p->held) + w->n_settled == w->n_messages);
+    assert(drop(&p->waiting) + drop(&p->task_queues.held) + w->n_settled == w->n_messages);
     uv_close((uv_handle_t *)&w->link->timer, NULL);
     uv_close((uv_handle_t *)&w->link->tick, NULL);
     uv_run(loop(), UV_RUN_DEFAULT);

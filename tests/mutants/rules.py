@@ -1111,8 +1111,8 @@ RULES = {
             f"{BUS_PUBLISH} test_innocent_message",
         ),
         "a queue over which the broker closes the connection is declared for ever": (
-            "common/io/bus/publisher.c",
-            "    bool kept = *p->declaring && p->link.closed_over_queue;",
+            "common/io/bus/task_queues.c",
+            "    bool kept = *q->asked && link->closed_over_queue;",
             "    bool kept = false;",
             f"{BUS_CONFIRMS} test_closed_over_a_queue",
         ),
@@ -4566,14 +4566,14 @@ RULES = {
         ),
         "a message overtakes the declaration of its queue": (
             "common/io/bus/publisher.c",
-            "           !must_declare(p) && has_room(p, now);",
-            "           has_room(p, now);",
+            "!must_ask(p) && has_room(p, now);",
+            "has_room(p, now);",
             f"{BUS_QUEUES} test_task_queue_is_declared",
         ),
         "messages overtake one that waits for the declaration of its queue": (
             "common/io/bus/publisher.c",
-            " && !*p->declaring && ",
-            " && ",
+            " && !*p->task_queues.asked &&",
+            " &&",
             f"{BUS_QUEUES} test_task_queue_is_declared",
         ),
         "a broker that says nothing any more keeps the connection": (
@@ -5822,14 +5822,14 @@ RULES = {
             f"{LOSSES} test_resend_for_no_actor",
         ),
         "a queue that cannot be declared is lost again and again": (
-            "common/io/bus/publisher.c",
-            "    int r = refused ? set_state(p, p->declaring, ACTOR_REFUSED) : 0;\n",
+            "common/io/bus/task_queues.c",
+            "    int r = refused ? set_state(link, q->asked, ACTOR_REFUSED) : 0;\n",
             "    int r = 0;\n",
             f"{BUS_QUEUES} test_deleted_queue_cannot_be_declared",
         ),
         "messages are held for ever for a loss that is not recorded": (
-            "common/io/bus/publisher.c",
-            "    if (list_empty(&p->held))\n        return;\n    if (now",
+            "common/io/bus/task_queues.c",
+            "    if (list_empty(&q->held))\n        return;\n    if (now",
             "    if (true)\n        return;\n    if (now",
             f"{BUS_QUEUES} test_loss_is_not_recorded",
         ),
@@ -5872,7 +5872,7 @@ RULES = {
             "tests/unit/test_agent test_loss_is_reported",
         ),
         "the publisher declares a queue that was deleted at once": (
-            "common/io/bus/publisher.c",
+            "common/io/bus/task_queues.c",
             "missing == TOPOLOGY_QUEUE ? ACTOR_LOST",
             "missing == TOPOLOGY_QUEUE ? ACTOR_ALLOWED",
             f"{BUS_QUEUES} test_task_queue_was_deleted",
@@ -5884,7 +5884,7 @@ RULES = {
             f"{BUS_QUEUES} test_consumed_task_queue_is_deleted",
         ),
         "messages to a queue that was deleted stop all others": (
-            "common/io/bus/publisher.c",
+            "common/io/bus/task_queues.c",
             "    return state == ACTOR_LOST || state == ACTOR_MISSING;\n",
             "    return state == ACTOR_LOST;\n",
             f"{BUS_QUEUES} test_task_queue_was_deleted",
@@ -5914,15 +5914,16 @@ RULES = {
             "tests/fault/test_lost_queue.py Queues.test_replies_of_two_schedulers",
         ),
         "a process that may not declare reports each returned message": (
-            "common/io/bus/publisher.c",
-            "    if (m->message.actor && !p->link.config->declare &&\n"
-            "        actors_state(&p->actors, m->message.actor) == ACTOR_UNKNOWN)\n",
-            "    if (m->message.actor && !p->link.config->declare)\n",
+            "common/io/bus/task_queues.c",
+            "    if (m->message.actor && !link->config->declare &&\n"
+            "        actors_state(&q->actors, m->message.actor) == ACTOR_UNKNOWN)\n",
+            "    if (m->message.actor && !link->config->declare)\n",
             f"{BUS_QUEUES} test_loss_without_right_to_declare",
         ),
         "a process that may not declare reports one loss of a queue only": (
             "common/io/bus/publisher.c",
-            "    if (accepted && !m->returned)\n        note_routed(p, m);\n",
+            "    if (accepted && !m->returned)\n"
+            "        task_queues_routed(&p->task_queues, &p->link, m);\n",
             "",
             f"{BUS_QUEUES} test_loss_without_right_to_declare",
         ),

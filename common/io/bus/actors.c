@@ -2,7 +2,7 @@
 /*
  * Actors: see io/bus/actors.h
  *
- * Called by publisher.c, consumer.c and bus.c.
+ * Called by task_queues.c, consumer.c and bus.c.
  */
 #include "io/bus/actors.h"
 

@@ -2,7 +2,7 @@
 /*
  * Actors: what a link knows of the task queues of actors
  *
- * Pure. Used by publisher.c, consumer.c and bus.c.
+ * Pure. Used by task_queues.c, consumer.c and bus.c.
  */
 #pragma once
 

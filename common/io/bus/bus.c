@@ -9,6 +9,7 @@
  *     publisher.c, consumer.c  the two links: confirms, returns and alarms; deliveries and acks
  *     direct.c, topology.c     messages to direct reply-to; exchanges and queues
  *     actors.c                 task queues that were found, declared, or found deleted
+ *     task_queues.c            those that messages go to: found or declared before they are sent
  *     renewal.c                refusals that may be the fault of a connection
  *     outgoing.c               a message on its way out
  *     link.c                   a connection: begin, heartbeats, loss, reconnects, end
@@ -473,7 +474,7 @@ static void report_all(struct bus *bus)
     list_move_all(&deliveries, &bus->consumer.link.deliveries);
     any = !list_empty(&settled) || !list_empty(&deliveries);
     report_settled(bus, &settled); /* they came while their connection was there */
-    report_lost(bus, &bus->publisher.actors);
+    report_lost(bus, &bus->publisher.task_queues.actors);
     report_lost(bus, &bus->consumer.actors);
     report_links(bus);
     report_deliveries(bus, &deliveries);

@@ -93,13 +93,6 @@ static bool is_pulse(const struct outgoing *m)
     return strcmp(m->message.exchange, BUS_PULSE_EXCHANGE) == 0;
 }
 
-/* The queue of the actor is there, which this process may not declare. */
-static void note_routed(struct publisher *p, const struct outgoing *m)
-{
-    if (m->message.actor && !p->link.config->declare)
-        (void)actors_set(&p->actors, m->message.actor, ACTOR_UNKNOWN);
-}
-
 static void settle_wire(struct publisher *p, struct outgoing *m, bool accepted)
 {
     p->n_wire--;
@@ -110,7 +103,7 @@ static void settle_wire(struct publisher *p, struct outgoing *m, bool accepted)
     if (accepted)
         renewal_taken(&p->renewal, m);
     if (accepted && !m->returned)
-        note_routed(p, m);
+        task_queues_routed(&p->task_queues, &p->link, m);
     if (!accepted)
         settle(p, m, BUS_NACKED);
     else
@@ -187,16 +180,6 @@ static int publisher_method(struct link *link, amqp_method_number_t method, cons
     return link_fail_out_of_place(link, method);
 }
 
-/* The queue of an actor may be gone: it is looked for before the next message. Where this process
- * may not declare it, a returned message is all that shows that. */
-static void note_returned(struct publisher *p, const struct outgoing *m)
-{
-    actors_forget(&p->actors, ACTOR_DECLARED);
-    if (m->message.actor && !p->link.config->declare &&
-        actors_state(&p->actors, m->message.actor) == ACTOR_UNKNOWN)
-        (void)actors_set(&p->actors, m->message.actor, ACTOR_LOST);
-}
-
 /* basic.return comes before the confirm of the same message. */
 static void publisher_returned(struct link *link, int64_t serial)
 {
@@ -207,119 +190,13 @@ static void publisher_returned(struct link *link, int64_t serial)
 
         if ((int64_t)m->serial == serial) {
             m->returned = true;
-            note_returned(p, m);
+            task_queues_returned(&p->task_queues, link, m);
             return;
         }
     }
 }
 
 /* --- sending ---------------------------------------------------------------------------------- */
-
-static int set_state(struct publisher *p, const char *actor, enum actor_state state)
-{
-    return actors_set(&p->actors, actor, state)
-               ? link_fail(&p->link, LINK_E_LOST, "out of memory for an actor")
-               : 0;
-}
-
-/* A refusal (the queue is there with other arguments) is reported, and messages to the actor are
- * sent all the same. */
-static int on_actor_declared(struct link *link, bool refused)
-{
-    struct publisher *p = publisher_of(link);
-    int r = refused ? set_state(p, p->declaring, ACTOR_REFUSED) : 0;
-
-    if (refused)
-        link_report_refused(link);
-    *p->declaring = '\0';
-    return r;
-}
-
-/* Over the side channel: a refusal must not take the confirms of other messages with it. */
-static int declare_actor(struct publisher *p)
-{
-    int r = set_state(p, p->declaring, ACTOR_DECLARED);
-
-    if (!r)
-        r = link_side_begin(&p->link, on_actor_declared);
-    return r ? r : topology_declare(&p->link, LINK_SIDE_CHANNEL, p->declaring);
-}
-
-static int on_actor_looked_for(struct link *link, bool refused)
-{
-    struct publisher *p = publisher_of(link);
-    enum topology_missing missing = refused ? topology_missing(link, p->declaring) : TOPOLOGY_ALL;
-    enum actor_state state = missing == TOPOLOGY_ALL     ? ACTOR_ALLOWED
-                             : missing == TOPOLOGY_QUEUE ? ACTOR_LOST
-                                                         : ACTOR_REFUSED;
-    int r = set_state(p, p->declaring, state);
-
-    if (state == ACTOR_REFUSED)
-        link_report_refused(link);
-    if (state == ACTOR_LOST && list_empty(&p->held))
-        p->hold_until = clock_monotonic_ms() + BUS_HOLD_MS;
-    *p->declaring = '\0'; /* send_aside() declares it: now an alarm may have come */
-    return r;
-}
-
-/* Declares the queue of the actor to which the first message goes that waits; but if it was
- * deleted, with all that was in it, that is reported first. */
-static int see_to_actor(struct publisher *p, const char *actor)
-{
-    int r;
-
-    snprintf(p->declaring, sizeof(p->declaring), "%s", actor);
-    if (actors_state(&p->actors, actor) == ACTOR_ALLOWED)
-        return declare_actor(p);
-    r = link_side_begin(&p->link, on_actor_looked_for);
-    return r ? r : topology_find(&p->link, LINK_SIDE_CHANNEL, p->declaring);
-}
-
-/* Whether messages to the actor wait for bus_declare(). */
-static bool is_held(const struct publisher *p, const struct outgoing *m)
-{
-    enum actor_state state;
-
-    if (!m || !m->message.actor || !p->link.config->declare)
-        return false;
-    state = actors_state(&p->actors, m->message.actor);
-    return state == ACTOR_LOST || state == ACTOR_MISSING;
-}
-
-/* Messages are not held for ever for a loss that cannot be recorded. */
-static void release_overdue(struct publisher *p, int64_t now)
-{
-    if (list_empty(&p->held))
-        return;
-    if (now < p->hold_until) {
-        link_tick_within(&p->link, p->hold_until - now);
-        return;
-    }
-    actors_move(&p->actors, ACTOR_MISSING, ACTOR_ALLOWED);
-    list_move_all(&p->held, &p->waiting);
-    list_move_all(&p->waiting, &p->held);
-}
-
-static void hold(struct publisher *p)
-{
-    while (is_held(p, first(&p->waiting)))
-        list_append(&p->held, list_pop(&p->waiting));
-}
-
-void publisher_allow(struct publisher *p, const char *actor)
-{
-    struct list *rest = p->waiting.next; /* before it, in their order */
-
-    if (!p->link.config->declare || actors_state(&p->actors, actor) != ACTOR_MISSING)
-        return;
-    (void)actors_set(&p->actors, actor, ACTOR_ALLOWED);
-    list_foreach_safe(it, &p->held) {
-        if (strcmp(list_entry(it, struct outgoing, node)->message.actor, actor) != 0)
-            continue;
-        list_remove(it);
-        list_append(rest, it);
-    }
-}
 
 static bool is_in_doubt(const struct outgoing *m)
 {
@@ -380,6 +257,11 @@ static int send_first(struct publisher *p, int64_t now)
     r = encode_publish(&p->link, m, now);
     m->sent = true; /* also when the call fails: the broker may have got it whole */
     return r || p->reads != READS_UNKNOWN ? r : ask_whether_it_reads(p);
+}
+
+void publisher_allow(struct publisher *p, const char *actor)
+{
+    task_queues_allow(&p->task_queues, &p->link, &p->waiting, actor);
 }
 
 void publisher_take(struct publisher *p, struct list *messages)
@@ -474,16 +356,12 @@ static int mind_confirms(struct publisher *p)
                      p->n_wire);
 }
 
-/* Whether the first that waits is to an actor whose queue is still to be declared. */
-static bool must_declare(const struct publisher *p)
+static bool must_ask(const struct publisher *p)
 {
-    const struct outgoing *m = first(&p->waiting);
-
-    return m && m->message.actor && p->link.config->declare &&
-           actors_state(&p->actors, m->message.actor) < ACTOR_DECLARED;
+    return task_queues_must_ask(&p->task_queues, &p->link, first(&p->waiting));
 }
 
-/* Begins an inspection, or the declaration of a task queue, over the side channel. */
+/* Begins an inspection, or a question about a task queue, over the side channel. */
 static int send_aside(struct publisher *p)
 {
     const struct inspection *i = &p->inspection;
@@ -492,15 +370,15 @@ static int send_aside(struct publisher *p)
         return 0;
     if (*i->queue && !i->asked)
         return inspect(p);
-    return must_declare(p) ? see_to_actor(p, first(&p->waiting)->message.actor) : 0;
+    return must_ask(p) ? task_queues_ask(&p->task_queues, &p->link, first(&p->waiting)) : 0;
 }
 
 static bool may_send(struct publisher *p, int64_t now)
 {
     const struct link *link = &p->link;
 
-    return !link->blocked && !link_is_full(link) && !*p->declaring && !list_empty(&p->waiting) &&
-           !must_declare(p) && has_room(p, now);
+    return !link->blocked && !link_is_full(link) && !*p->task_queues.asked &&
+           !list_empty(&p->waiting) && !must_ask(p) && has_room(p, now);
 }
 
 /* Makes another connection once nothing is on the wire, so that nothing is sent twice for it; but
@@ -523,6 +401,7 @@ static int renew(struct publisher *p, int64_t now)
 static int publisher_send(struct link *link)
 {
     struct publisher *p = publisher_of(link);
+    struct task_queues *queues = &p->task_queues;
     const int64_t now = clock_monotonic_ms();
     int r = mind_confirms(p);
 
@@ -530,11 +409,11 @@ static int publisher_send(struct link *link)
         return renew(p, now);
     if (!r && p->renewal.due > now)
         link_tick_within(link, p->renewal.due - now);
-    hold(p);
-    release_overdue(p, now);
+    task_queues_hold(queues, link, &p->waiting);
+    task_queues_release(queues, link, &p->waiting);
     while (!r && may_send(p, now)) {
         r = send_first(p, now);
-        hold(p);
+        task_queues_hold(queues, link, &p->waiting);
     }
     return r ? r : send_aside(p);
 }
@@ -562,7 +441,7 @@ static bool publisher_idle(struct link *link)
     struct publisher *p = publisher_of(link);
 
     return list_empty(&p->waiting) && list_empty(&p->wire) && list_empty(&p->refused) &&
-           list_empty(&p->held);
+           list_empty(&p->task_queues.held);
 }
 
 static int publisher_deliver(struct link *link, const amqp_basic_deliver_t *deliver)
@@ -650,19 +529,6 @@ static void take_refused(struct publisher *p)
     }
 }
 
-/* An actor over whose queue the broker has closed the connection is not declared over the next one:
- * messages to it are sent all the same. */
-static void forget_declarable(struct publisher *p)
-{
-    bool kept = *p->declaring && p->link.closed_over_queue;
-
-    actors_forget(&p->actors, ACTOR_DECLARED);
-    actors_forget(&p->actors, ACTOR_REFUSED);
-    if (kept)
-        (void)actors_set(&p->actors, p->declaring, ACTOR_REFUSED);
-    *p->declaring = '\0';
-}
-
 static void publisher_lost(struct link *link)
 {
     struct publisher *p = publisher_of(link);
@@ -670,7 +536,7 @@ static void publisher_lost(struct link *link)
     blame(p);
     drop_unwanted(p);
     take_refused(p);
-    list_move_all(&p->wire, &p->held); /* hold() takes them again */
+    list_move_all(&p->wire, &p->task_queues.held); /* publisher_send() holds them again */
     list_move_all(&p->wire, &p->waiting);
     list_move_all(&p->waiting, &p->wire);
     renewal_begin(&p->renewal, clock_monotonic_ms());
@@ -678,7 +544,7 @@ static void publisher_lost(struct link *link)
     p->last_tag = 0;
     p->reads = READS_UNKNOWN;
     p->inspection.asked = p->inspection.answered = false;
-    forget_declarable(p);
+    task_queues_lost(&p->task_queues, link);
 }
 
 void publisher_init(struct publisher *p)
@@ -686,14 +552,13 @@ void publisher_init(struct publisher *p)
     list_init(&p->waiting);
     list_init(&p->wire);
     list_init(&p->refused);
-    list_init(&p->held);
-    list_init(&p->actors);
+    task_queues_init(&p->task_queues);
     direct_init(&p->direct);
 }
 
 void publisher_deinit(struct publisher *p)
 {
-    actors_deinit(&p->actors);
+    task_queues_deinit(&p->task_queues);
     direct_deinit(&p->direct);
     link_deinit(&p->link);
 }

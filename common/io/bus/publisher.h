@@ -6,11 +6,11 @@
  */
 #pragma once
 
-#include "io/bus/actors.h"
 #include "io/bus/direct.h"
 #include "io/bus/link.h"
 #include "io/bus/outgoing.h"
 #include "io/bus/renewal.h"
+#include "io/bus/task_queues.h"
 
 /* A question about a queue. A new one replaces it. */
 struct inspection {
@@ -35,18 +35,14 @@ struct publisher {
     struct list waiting; /* to be sent, in order */
     struct list wire;    /* sent, not confirmed, in order of tags */
     struct list refused; /* to be sent over another connection */
-    struct list held;    /* to actors whose queue is not there, until bus_declare(); for a while */
-    int64_t hold_until;  /* CLOCK_MONOTONIC ms */
     int n_wire;
     uint64_t last_tag;
     enum reads reads;
-    int64_t heard;      /* CLOCK_MONOTONIC ms of the last confirm, pulses aside */
-    int64_t held_up;    /* likewise: until then at least by an alarm */
-    struct list actors; /* see io/bus/actors.h; declared: on this connection */
+    int64_t heard;   /* CLOCK_MONOTONIC ms of the last confirm, pulses aside */
+    int64_t held_up; /* likewise: until then at least by an alarm */
     struct direct direct;
     struct renewal renewal;
-    char declaring[ID_NAME_MAX + 1]; /* the actor whose queue is looked for, or declared; "": none.
-                                        Until that is answered nothing is sent, to keep the order */
+    struct task_queues task_queues;
     struct inspection inspection;
 };
 
