@@ -5,8 +5,9 @@
  * A notification says that a turn of a job has ended, or that a person is needed for a job (an
  * alert). The store call that ends the turn, or raises the alert, adds it to the outbox. It is
  * deleted when the broker has confirmed this publish. If a scheduler dies in between, the
- * supervisor asks for it (Notify). If the reply queue is gone, or the broker refuses the event, it
- * is tried five times in an hour, then it goes to drover.dead.
+ * supervisor asks for it (Notify), every five seconds. If the reply queue is gone, or the broker
+ * refuses the event, the scheduler has the store put off the next try: it is tried five times in an
+ * hour, then it goes to drover.dead.
  *
  * The reply queue is that of the client whose Submit came last. The clients that had submitted the
  * job before get the event too. A scheduler asks the store first whether this try is to publish to
@@ -62,10 +63,17 @@ static void notification_call(struct scheduler *s, struct op *op)
 
 static void settle_call(struct scheduler *s, struct op *op)
 {
-    const struct ops_notification_id notification = {.job = op->job,
-                                                     .seq = notification_of(op)->seq};
+    const struct ops_notification_id id = {.job = op->job, .seq = notification_of(op)->seq};
 
-    ops_settle_owed(s->out, op_call_id(s, op), op->partition, &notification, 1);
+    ops_settle_owed(s->out, op_call_id(s, op), op->partition, &id, 1);
+}
+
+static void defer_call(struct scheduler *s, struct op *op)
+{
+    const struct notification_op *n = notification_of(op);
+    const struct ops_notification_id id = {.job = op->job, .seq = n->seq};
+
+    ops_defer_owed(s->out, op_call_id(s, op), op->partition, &id, n->tries);
 }
 
 static void notification_answered(struct scheduler *s, struct op *op, struct ops_reader *r);
@@ -107,8 +115,8 @@ static void earlier_record_call(struct scheduler *s, struct op *op)
 /* ---- the outcome, and the event ---- */
 
 /* All publishes have their outcome. If one found no queue the notification stays in the outbox,
- * and the supervisor asks for it again; after the last try it is read once more, for
- * drover.dead. */
+ * and the supervisor asks for it later; after the last try it is read once more, for drover.dead.
+ */
 static void on_published(struct scheduler *s, struct op *op)
 {
     struct notification_op *n = notification_of(op);
@@ -126,6 +134,8 @@ static void on_published(struct scheduler *s, struct op *op)
         s->dead_letters.own++;
         log_warn("notice_undeliverable", LOG_S("job", op->job), LOG_I("tries", n->tries + 1));
         op_call(s, op, notification_call, notification_answered);
+    } else {
+        op_call(s, op, defer_call, ignore_answer);
     }
 }
 
@@ -357,7 +367,7 @@ static void notification_answered(struct scheduler *s, struct op *op, struct ops
     if (unread < 0)
         log_error("store_answer_broken", LOG_S("job", op->job));
     if (unread)
-        return; /* forgotten, or not in the outbox: nothing to publish */
+        return; /* forgotten, not in the outbox, or put off: nothing to publish */
     n->tries = job.notifications;
     if (!torn)
         memcpy(op->definition.digest, job.definition.data, ID_DIGEST_LEN);

@@ -7,7 +7,8 @@
 #include "base/str.h"
 #include "scheduler/item.h"
 
-#define NOTIFICATION_TRIES 5 /* then the notification is a dead letter */
+/* Then the notification is a dead letter; common/store/notifications.lua has the waits between. */
+#define NOTIFICATION_TRIES 5
 
 /* Publishes a notification of the outbox, the end of a turn or an alert, and deletes it from the
  * outbox when the broker has confirmed it. @digest: of the job's definition, "" if not known. */

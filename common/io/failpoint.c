@@ -34,9 +34,9 @@
 /* The store functions that roles call; tests/lint/failpoints.py compares them with those that
  * common/store/registration.lua registers. */
 static const char *const FUNCTIONS[] = {
-    "define", "drive",   "expire", "forget", "inspect",     "lead",   "look",
-    "lost",   "mark",    "record", "renew",  "settle_owed", "steer",  "step_events",
-    "submit", "suspect", "sweep",  "taken",  "told",        "unsent",
+    "defer_owed",  "define", "drive",   "expire", "forget", "inspect",     "lead",
+    "look",        "lost",   "mark",    "record", "renew",  "settle_owed", "steer",
+    "step_events", "submit", "suspect", "sweep",  "taken",  "told",        "unsent",
 };
 
 /* The kinds of messages that roles publish: see kind_of(). */

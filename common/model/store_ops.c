@@ -513,6 +513,7 @@ bool ops_about(const char *function, const struct bytes *args, int n, int i, str
         {"renew", AT_RENEW_JOB_ID, NONE, AT_RENEW_TOKEN, NONE},
         {"taken", AT_TAKEN_JOB_ID, NONE, AT_TAKEN_TOKEN, NONE},
         {"unsent", AT_UNSENT_JOB_ID, NONE, NONE, NONE},
+        {"defer_owed", AT_DEFER_OWED_JOB_ID, NONE, NONE, NONE},
         {"step_events", AT_STEP_EVENTS_JOB_ID, NONE, NONE, NONE},
         {"told", NONE, AT_TOLD_WHAT, NONE, AT_TOLD_CAUSE},
         {"suspect", NONE, AT_SUSPECT_WHAT, NONE, AT_SUSPECT_DIGEST},
@@ -1248,6 +1249,17 @@ void ops_settle_owed(struct effects *fx, uint64_t id, uint32_t partition,
         set_int(&a, at + AT_NOTIFICATION_SEQ, (int64_t)notifications[i].seq);
     }
     emit(&a, id, partition, "settle_owed");
+}
+
+void ops_defer_owed(struct effects *fx, uint64_t id, uint32_t partition,
+                    const struct ops_notification_id *notification, uint32_t tries)
+{
+    struct args a = args_new(fx, AT_DEFER_OWED_VALUES);
+
+    set_str(&a, AT_DEFER_OWED_JOB_ID, notification->job);
+    set_int(&a, AT_DEFER_OWED_SEQ, (int64_t)notification->seq);
+    set_int(&a, AT_DEFER_OWED_TRIES, tries);
+    emit(&a, id, partition, "defer_owed");
 }
 
 void ops_alert_cause(struct effects *fx, uint64_t id, uint32_t partition, const char *cause,

@@ -318,7 +318,7 @@ struct ops_job {
     uint32_t n, open;
     int64_t created, updated, start_at, complete_by;
     struct bytes locked_by;
-    uint32_t notifications; /* how often its notification was asked for again */
+    uint32_t notifications; /* how many tries to publish its notification have failed */
     uint32_t since;         /* the turn that its last change of direction began; 0 if never */
     struct bytes cause, ending;
     struct bytes failure;   /* because of which it does not get where it was to go: for
@@ -478,6 +478,14 @@ struct ops_notification_id {
 /* Deletes notifications from the outbox, after the broker has confirmed their events. */
 void ops_settle_owed(struct effects *fx, uint64_t id, uint32_t partition,
                      const struct ops_notification_id *notifications, int n);
+
+/**
+ * ops_defer_owed() - put off the next try to publish a notification
+ * @notification: its queue was gone, or the broker refused its event
+ * @tries:        how many tries had failed before this one
+ */
+void ops_defer_owed(struct effects *fx, uint64_t id, uint32_t partition,
+                    const struct ops_notification_id *notification, uint32_t tries);
 
 /* What a scheduler says to the store about an alert cause. */
 enum ops_cause {

@@ -2,8 +2,6 @@
 --
 -- The store function `expire`: what a supervisor finds due.
 
--- ms between further tries to publish a notification; with the first two, that is five in an hour
-local NOTIFICATION_WAITS = {300000, 1200000, 2100000}
 
 -- Evidence that an agent has had a request: it has sent Progress, or a scheduler has seen that the
 -- request left its queue (taken). Without evidence the request may still be in its queue, behind
@@ -197,10 +195,7 @@ local function expire_notifications(p, now, skip, limit, out)
     local id, seq = match(member, '^(%S+) (%d+)$')
     local good, is_there = try_job(has_notification, p, id or '', seq or '')
     if good and is_there then
-      local counted, tries = try_job(call, 'HINCRBY', p .. 'data:' .. id, 'n' .. seq, 1)
-      tries = counted and max(tries, 1) or #NOTIFICATION_WAITS
-      local wait = NOTIFICATION_WAITS[min(tries, #NOTIFICATION_WAITS)]
-      call('ZADD', p .. 'owed', int(now + wait), member)
+      call('ZADD', p .. 'owed', int(now + ASK_AGAIN), member)
       put(out, id, seq)
     else
       call('ZREM', p .. 'owed', member)
@@ -214,7 +209,7 @@ end
 -- answer names what the supervisor asks schedulers for: jobs with their steps, of which the first
 -- `expired` have expired and the others are only due or lost (see is_lost()), and notifications of
 -- the outbox. The same call again names a step or a notification again only after a while
--- (ASK_AGAIN, NOTIFICATION_WAITS), and counts no expiry twice.
+-- (ASK_AGAIN), and counts no expiry twice.
 --   skip, limit           of the due jobs, and also of the due notifications: how many to pass
 --                         over, and how many to inspect
 --   lease_factor          by how many leases LockedUntil must be exceeded before a dispatch expires

@@ -3,7 +3,6 @@
 -- The store function `inspect`: reads, and changes nothing.
 
 local PAGE_BYTES = 1048576       -- of errors and results in one page of the steps of a job
-local NOTIFICATION_TRIES = 5     -- after them a notification is a dead letter, see notification.c
 
 local function put_fields(out, key, names)
   for _, value in ipairs(call('HMGET', key, unpack(names))) do
@@ -153,29 +152,28 @@ end
 
 -- inspect notice -> <notice>
 -- All data for the event of a notification, in one call, because each end of a turn costs such a
--- call. tries: how often the supervisor has asked for the notification. outcome … failed: how that
--- turn ended; failed: the numbers of the steps that had failed for good. Of an alert: outcome is
+-- call. tries: how many tries to publish it have failed. outcome … failed: how that turn ended;
+-- failed: the numbers of the steps that had failed for good. Of an alert: outcome is
 -- ALERT, reason that of the alert, and failed "<step> 1" if it is about an undo, "<step> 0" if not,
 -- or '' if it concerns no step. failure, error: see deciding.record_failure(). results: those of
 -- the named steps that have one; '' if it did not fit into `limit` bytes. addresses: those of
--- earlier Submits. FOUND; UNKNOWN.
+-- earlier Submits.
+--   FOUND
+--   UNKNOWN   it is not in the outbox, or its next try is not due
 function functions.inspect_notice(p, job_id, seq, limit, list, first)
   local data = p .. 'data:' .. job_id
   local workflow, submitter, labels, reply_to, correlation, traceparent, encoding, tries, settled,
     earlier, failure, failed_with = unpack(call('HMGET', data, 'workflow', 'submitter', 'labels',
     'reply_to', 'correlation', 'traceparent', 'format', 'n' .. seq, 's' .. seq, 'earlier',
     'w' .. seq, 'v' .. seq))
-  if not settled then
+  local failed, due = failed_tries(tries)
+  if not settled or due > now_ms() then
     return {'UNKNOWN'}
   end
   local digest, n = unpack(call('HMGET', p .. 'job:' .. job_id, 'def', 'n'))
-  tries = tonumber(tries or '0')
-  if not (tries and tries >= 0 and tries < NOTIFICATION_TRIES) then
-    tries = NOTIFICATION_TRIES - 1 -- also if damaged: it must not be published for ever
-  end
   local out = {'FOUND', digest or '', match(n or '', '^%d%d?%d?%d?%d?$') or '1', workflow or '',
     submitter or '', labels or '', reply_to or '', correlation or '', traceparent or '',
-    encoding or '', int(tries)}
+    encoding or '', int(failed)}
   local ended = {match(settled, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}
   put(out, unpack(#ended > 0 and ended or {'KILLED', 'ERROR', '1', '0', '0', '', ''})) -- damaged
   put(out, failure or '', failed_with or '')

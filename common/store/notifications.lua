@@ -2,6 +2,9 @@
 --
 -- What clients and persons are sent: notifications of the outbox, alert causes, and step events.
 
+-- ms from each failed try to publish a notification to the next one: five tries in an hour
+local NOTIFICATION_WAITS = {ASK_AGAIN, 300000, 1200000, 2100000}
+
 local CAUSE_CLAIMED = 60000      -- ms for a scheduler to publish the alert of a new cause
 local CAUSE_KNOWN = 7200000      -- ms for which a cause counts as known after its last sign
 local CAUSES_CHECKED = 10        -- causes that are checked for their end when a new cause comes
@@ -19,6 +22,31 @@ function functions.settle_owed(p, list, first)
     end
   end
   return {'SETTLED'}
+end
+
+-- How many tries to publish a notification have failed, and when the next one is due, in Unix ms.
+-- record: "failed due", or false. Builds before 49 did not record the time. If the record is
+-- damaged one try is left, because no notification may be published for ever.
+function failed_tries(record)
+  local failed, due = match((record or '0') .. ' ', '^(%d) (%d*) ?$')
+  return min(tonumber(failed) or #NOTIFICATION_WAITS, #NOTIFICATION_WAITS), tonumber(due) or 0
+end
+
+-- defer_owed -> code
+-- A scheduler could not publish a notification, because its queue is gone or the broker refused it:
+-- the next try comes later. A try whose outcome no scheduler knows is not counted: `expire` names
+-- the notification again. tries: how many had failed before this one, so that the same call again
+-- changes nothing. The code is DEFERRED.
+function functions.defer_owed(p, job_id, seq, tries)
+  local data, failed = p .. 'data:' .. job_id, tonumber(tries)
+  local settled, record = unpack(call('HMGET', data, 's' .. seq, 'n' .. seq))
+  if settled and failed_tries(record) == failed then
+    failed = min(failed + 1, #NOTIFICATION_WAITS)
+    local due = now_ms() + NOTIFICATION_WAITS[failed]
+    call('HSET', data, 'n' .. seq, int(failed) .. ' ' .. int(due))
+    call('ZADD', p .. 'owed', int(due), job_id .. ' ' .. seq)
+  end
+  return {'DEFERRED'}
 end
 
 -- Deletes causes that are over although no scheduler has reported that, because their actor never

@@ -1022,10 +1022,8 @@ RULES = {
         ),
         "one damaged notification stops all others": (
             lua("expire"),
-            "      local counted, tries = try_job(call, 'HINCRBY', p .. 'data:' .. id, "
-            "'n' .. seq, 1)\n",
-            "      local counted, tries = true, call('HINCRBY', p .. 'data:' .. id, 'n' .. seq, "
-            "1)\n",
+            "    local good, is_there = try_job(has_notification, p, id or '', seq or '')\n",
+            "    local good, is_there = true, has_notification(p, id or '', seq or '')\n",
             "tests/integration/store/test_functions.py Functions.test_damaged_count_of_tries",
         ),
         "a damaged entry of the outbox stops all others": (
@@ -1041,9 +1039,10 @@ RULES = {
             "tests/integration/store/test_functions.py Functions.test_any_damage_to_a_job",
         ),
         "a notification with a damaged number of tries is published for ever": (
-            lua("inspect"),
-            "    tries = NOTIFICATION_TRIES - 1 -- also",
-            "    tries = 0 -- also",
+            lua("notifications"),
+            "  return min(tonumber(failed) or #NOTIFICATION_WAITS, #NOTIFICATION_WAITS), "
+            "tonumber(due) or 0\n",
+            "  return min(tonumber(failed) or 0, #NOTIFICATION_WAITS), tonumber(due) or 0\n",
             "tests/integration/store/test_functions.py Functions.test_damaged_count_of_tries",
         ),
         "the notification of a corrupt job cannot be read": (
@@ -1081,12 +1080,6 @@ RULES = {
             "    a = cause_new(s, item, job, &alert);\n",
             "    a = cause_new(s, item, job, &alert);\n    alert_publish(s, a);\n",
             "tests/integration/operation/test_supervisors.py Supervisors.test_corrupt_job",
-        ),
-        "supervisors may not count how often they ask for a notification": (
-            "deploy/redis/users.acl",
-            "(-@all +hincrby +hmget +unlink",
-            "(-@all +hmget +unlink",
-            "tests/integration/security/test_permissions.py Permissions.test_store_denials",
         ),
     },
     "A message over which the broker closes the connection is refused": {
@@ -1436,7 +1429,7 @@ RULES = {
         ),
         "a notification that is not known is settled": (
             "scheduler/notification.c",
-            "        return; /* forgotten, or not in the outbox: nothing to publish */\n",
+            "        return; /* forgotten, not in the outbox, or put off: nothing to publish */\n",
             "        op_call(s, op, settle_call, ignore_answer);\n        return;\n",
             f"{ROLLBACK} test_unknown_notifications_are_ignored",
         ),
@@ -5201,10 +5194,47 @@ RULES = {
             "n->tries + 1 >= 1) {",
         ),
         "all notifications of a job share one number of tries": (
-            lua("expire"),
-            "'HINCRBY', p .. 'data:' .. id, 'n' .. seq, 1)",
-            "'HINCRBY', p .. 'data:' .. id, 'n', 1)",
+            lua("notifications"),
+            "    call('HSET', data, 'n' .. seq, int(failed)",
+            "    call('HSET', data, 'n', int(failed)",
             FUNCTIONS_TEST + "test_each_notification_has_its_tries",
+        ),
+        "a Notify counts as a try whose outcome is not known": (
+            lua("expire"),
+            "      call('ZADD', p .. 'owed', int(now + ASK_AGAIN), member)\n",
+            "      call('HINCRBY', p .. 'data:' .. id, 'n' .. seq, 1)\n"
+            "      call('ZADD', p .. 'owed', int(now + ASK_AGAIN), member)\n",
+            FUNCTIONS_TEST + "test_only_failed_tries_to_notify_are_counted",
+        ),
+        "a lost Notify is asked for again after five minutes": (
+            lua("expire"),
+            "      call('ZADD', p .. 'owed', int(now + ASK_AGAIN), member)\n",
+            "      call('ZADD', p .. 'owed', int(now + 300000), member)\n",
+            FUNCTIONS_TEST + "test_only_failed_tries_to_notify_are_counted",
+        ),
+        "a scheduler that has lost an answer counts a failed try twice": (
+            lua("notifications"),
+            "  if settled and failed_tries(record) == failed then\n",
+            "  if settled then\n    failed = failed_tries(record)\n",
+            FUNCTIONS_TEST + "test_next_try_to_notify",
+        ),
+        "a scheduler puts off a notification that another one has published": (
+            lua("notifications"),
+            "  if settled and failed_tries(record) == failed then\n",
+            "  if failed_tries(record) == failed then\n",
+            FUNCTIONS_TEST + "test_try_to_notify_that_is_not_known",
+        ),
+        "each Notify in the queue is a try": (
+            lua("inspect"),
+            "  if not settled or due > now_ms() then\n",
+            "  if not settled then\n",
+            FUNCTIONS_TEST + "test_next_try_to_notify",
+        ),
+        "a failed try is not reported to the store": (
+            "scheduler/notification.c",
+            "    } else {\n        op_call(s, op, defer_call, ignore_answer);\n    }\n",
+            "    }\n",
+            f"{NOTIFICATIONS} test_undeliverable_notification",
         ),
         "a notification has no seq": (
             "scheduler/notification.c",

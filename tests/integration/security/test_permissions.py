@@ -171,7 +171,7 @@ LIBRARY = "#!lua name=other\nredis.register_function('other', function() return 
 FUNCTIONS = {
     SCHEDULER: {
         "version", "define", "submit", "record", "renew", "taken", "unsent", "drive", "steer",
-        "settle_owed", "step_events", "inspect", "told", "suspect", "mark", "lost",
+        "settle_owed", "defer_owed", "step_events", "inspect", "told", "suspect", "mark", "lost",
     },
     SUPERVISOR: {"version", "lead", "lost", "expire", "forget", "sweep", "look"},
     READER: {"version", "inspect"},
@@ -326,6 +326,10 @@ STORE_OPERATIONS = {
     ),
     "delete notifications: `settle_owed`": (
         [function("settle_owed", notifications=[("bare", 1)])],
+        {SCHEDULER},
+    ),
+    "put off notifications: `defer_owed`": (
+        [function("defer_owed", job_id="some", seq=1, tries=0)],
         {SCHEDULER},
     ),
     "read step events: `step_events`": ([function("step_events", job_id="driven")], {SCHEDULER}),
@@ -899,12 +903,11 @@ class Permissions(unittest.TestCase):
                         schema.words("history_entry", entry).event for entry in entries
                     ]
                     self.assertEqual(user in users, found, f"{job}: {entries}")
-                asked = self.store.redis.hget(f"{KEYS}data:some", "n1")
-                self.assertEqual(
-                    "1" if user == SUPERVISOR else None,
-                    asked,
-                    f"{user} asks for a notification again",
-                )
+                # a supervisor has asked for it, a scheduler has put it off
+                due = self.store.redis.zscore(f"{KEYS}owed", "some 1")
+                self.assertEqual(user in BOTH, due > 1, f"{user} changes the outbox")
+                failed = self.store.redis.hexists(f"{KEYS}data:some", "n1")
+                self.assertEqual(user == SCHEDULER, failed, f"{user} counts failed tries")
                 wrongly += [(user, command) for command in FORBIDDEN_COMMANDS
                             if self.may(connection, *command.split())]
         self.store.redis.execute_command("FLUSHALL")

@@ -246,6 +246,13 @@ class Functions(unittest.TestCase):
         """Deletes notifications from the outbox."""
         self.call("settle_owed", notifications=[(e.job_id, e.seq) for e in entries])
 
+    def defer(self, seq, tries):
+        """A try to publish this notification has failed, after so many others. Returns the code."""
+        return self.call("defer_owed", job_id=JOB, seq=seq, tries=tries).code
+
+    def pass_time(self, ms):
+        self.redis.set("skew", ms + int(self.redis.get("skew") or 0))
+
     def notification(self, entry, *steps, limit=1000):
         return self.call(
             "inspect notice", job_id=entry.job_id, seq=entry.seq, limit=limit, steps=steps
@@ -1917,6 +1924,7 @@ class Functions(unittest.TestCase):
             "drive": lambda: self.drive().code == unknown,
             "steer": lambda: self.command("cancel").code == unknown,
             "settle_owed": lambda: self.call("settle_owed", notifications=[]).code == "SETTLED",
+            "defer_owed": lambda: self.defer(seq=1, tries=0) == "DEFERRED",
             "lost": lambda: self.call("lost", actor="*", age=0, cursor="").cursor == "",
             "lead": lambda: self.call("lead", supervisor="s", lease=1000).code == "LEADS",
             "inspect": lambda: self.inspect_job().code == "UNKNOWN",
@@ -1945,7 +1953,7 @@ class Functions(unittest.TestCase):
             self.load_library((
                 "  call = redis.call\n",
                 "  call = function(command, ...) "
-                "if command == 'HINCRBY' and redis.call('GET', 'on') then "
+                "if command == 'HMGET' and redis.call('GET', 'on') then "
                 f"error({{err = \"{code} {refusal}\"}}, 0) end "
                 "return redis.call(command, ...) end\n",
             ))
@@ -3464,14 +3472,50 @@ class Functions(unittest.TestCase):
         self.record("T")
         self.record("T", 1)
         first, second = self.outbox()
-        due = {f"{first.job_id} {first.seq}": 0}
-        self.redis.zadd(f"{KEYS}owed", due)
-        for _ in range(2):
-            self.assertEqual([first], self.expire().notifications)
-            self.redis.zadd(f"{KEYS}owed", due)
+        for tries in range(2):
+            self.assertEqual("DEFERRED", self.defer(first.seq, tries))
+            self.pass_time(301_000)
         self.assertEqual(["2", "0"], [self.notification(entry).tries for entry in (first, second)])
         self.confirm(first)
         self.assertIsNone(self.redis.hget(f"{KEYS}data:{JOB}", f"n{first.seq}"))
+
+    def test_only_failed_tries_to_notify_are_counted(self):
+        """A scheduler may die before it knows the outcome, and so may the supervisor before it
+        asks: the next call of `expire` after five seconds names the notification again."""
+        self.submit(LONG)
+        self.record("T")
+        (entry,) = self.outbox()
+        for _ in range(6):
+            self.pass_time(5001)
+            self.assertEqual([entry], self.expire().notifications)
+            self.assertEqual([], self.expire().notifications)
+            self.assertEqual("0", self.notification(entry).tries)
+
+    def test_next_try_to_notify(self):
+        """Five tries in an hour. Until the next one is due no supervisor asks for it, and no
+        scheduler publishes it, although more than one Notify may wait in the queue."""
+        self.submit(LONG)
+        self.record("T")
+        (entry,) = self.outbox()
+        for tries, wait in enumerate([5000, 300_000, 1_200_000, 2_100_000, 2_100_000]):
+            failed = min(tries, 4)
+            self.assertEqual(str(failed), self.notification(entry).tries)
+            for _ in range(2 if tries < 4 else 1):  # the same call again changes nothing
+                self.assertEqual("DEFERRED", self.defer(entry.seq, failed))
+            for ms, named in ((wait - 1000, False), (1001, True)):
+                self.pass_time(ms)
+                self.assertEqual("FOUND" if named else "UNKNOWN", self.notification(entry).code)
+                self.assertEqual([entry] if named else [], self.expire().notifications)
+
+    def test_try_to_notify_that_is_not_known(self):
+        """It was confirmed meanwhile, by another scheduler."""
+        self.submit(LONG)
+        self.record("T")
+        (entry,) = self.outbox()
+        self.confirm(entry)
+        before = self.redis.hgetall(f"{KEYS}data:{JOB}")
+        self.assertEqual("DEFERRED", self.defer(entry.seq, 0))
+        self.assertEqual([[], before], [self.outbox(), self.redis.hgetall(f"{KEYS}data:{JOB}")])
 
     def test_outbox_has_the_alert_that_a_step_is_parked(self):
         """The scheduler that was to publish the alert may be gone. A redelivered reply adds no
@@ -3792,7 +3836,7 @@ class Functions(unittest.TestCase):
     def test_damaged_count_of_tries(self):
         """The count of tries of a notification cannot be read. `expire` names it all the same, and
         goes on."""
-        for damage in ("x", "nan", str(2**63 - 1), str(10**20)):
+        for damage in ("x", "nan", str(2**63 - 1), str(10**20), "0 x", "9"):
             with self.subTest(damage):
                 self.check_damaged_count(damage)
 

@@ -167,6 +167,7 @@ static void test_calls(void **state)
     ops_alert_cause(&fx, 1, 0, "NO_AGENT a0", OPS_CAUSE_OVER, "");
     ops_suspect(&fx, 1, 0, "digest", "incarnation", OPS_SUSPECT_END);
     ops_settle_owed(&fx, 1, 0, notifications, 2);
+    ops_defer_owed(&fx, 1, 0, notifications, 1);
     ops_forget(&fx, 1, 0, 1, 1);
     trace_all(&fx, &done);
     assert_traced("store call=steer job=j what=cancel answer=DONE\n"
@@ -177,7 +178,8 @@ static void test_calls(void **state)
                   "store call=told what=over of=\"NO_AGENT a0\" answer=DONE\n"
                   "store call=suspect what=end of=digest answer=DONE\n"
                   "store call=settle_owed job=j answer=DONE\n"
-                  "store call=settle_owed job=k answer=DONE\n");
+                  "store call=settle_owed job=k answer=DONE\n"
+                  "store call=defer_owed job=j answer=DONE\n");
 }
 
 /* A scan for due steps is traced only if it has found something. */
