@@ -223,9 +223,7 @@ void on_delivery(struct scheduler *s, const struct bus_delivery *d)
         return;
     item = item_new(s, d, &DELIVERY);
     intake_came(s, item);
-    if (d->redelivered)
-        poison_add(s, item, d);
-    else
+    if (!poison_takes(s, item, d))
         intake_read(s, item, d);
     item_unref(s, item);
 }

@@ -6,9 +6,12 @@
  * suspect. Before a scheduler reads a suspect, the store records, under the digest of its body,
  * that this incarnation begins it. If the message is handled within 100 ms of being read the store
  * deletes the whole record, later only this incarnation. One that stays recorded is taken for dead.
- * The third one to begin a message puts it into drover.dead instead (POISON); not within 200 ms of
- * when another one has begun it, as the broker may have delivered two copies of the message, and
- * that process may be alive.
+ *
+ * It may have died of another message, which it had read at the same time. So a scheduler that
+ * finds such a record begins the message alone: it reads nothing else meanwhile. If another one has
+ * died of it so, the scheduler puts it into drover.dead instead (POISON); not within 200 ms of when
+ * the other one has begun it, as the broker may have delivered two copies of the message, and that
+ * process may be alive.
  *
  * Suspects are read one at a time. Those that wait are not recorded. A scheduler withdraws its
  * record 100 ms after it has read the message, and when it loses a connection to the broker: then
@@ -29,9 +32,9 @@
 #include "scheduler/watch.h"
 
 struct suspect_op {
-    struct op op;                  /* in suspects.waiting, or of the present one */
+    struct op op;                  /* in suspects.waiting or .held, or of the present one */
     enum ops_suspect what;         /* what the call records */
-    struct bus_delivery *delivery; /* of a suspect to be read; owned; else NULL */
+    struct bus_delivery *delivery; /* of a message to be read; owned; else NULL */
 };
 
 static struct suspect_op *suspect_of(struct op *op)
@@ -80,30 +83,48 @@ static void ask(struct scheduler *s, struct op *op)
     }
 }
 
+static void give_up(struct scheduler *s, struct op *op)
+{
+    const struct bus_delivery *d = suspect_of(op)->delivery;
+
+    log_error("poison", LOG_S("digest", op->job));
+    dead_letter_send(s, op->item, "POISON");
+    /* Evidence: without it the request would be sent again without end. */
+    if (op->item->source == SCHEDULER_REPLIES && *d->job)
+        watch_record_evidence(s, d->job, d->message_id);
+}
+
 static void on_begun(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
-    struct item *item = op->item;
+    struct suspect_op *suspect = suspect_of(op);
     uint32_t incarnations = ops_read_suspect(r);
 
-    if (s->suspects.present != item) {
-        item_give_back(s, item);
-        return;
-    }
-    if (incarnations == 0) {
+    if (s->suspects.present != op->item) {
+        item_give_back(s, op->item);
+    } else if (incarnations == 0) {
         op->refs++; /* for the timer */
         op_repeat_at(s, op, s->now + OP_REPEAT_MS);
-        return;
+    } else if (incarnations == 1) {
+        intake_read(s, op->item, suspect->delivery);
+    } else if (suspect->what == OPS_SUSPECT_BEGIN) {
+        suspect->what = OPS_SUSPECT_ALONE;
+        s->suspects.alone = true;
+        op_call(s, op, ask, on_begun);
+    } else {
+        give_up(s, op);
     }
-    if (incarnations < POISON_INCARNATIONS) {
-        intake_read(s, item, suspect_of(op)->delivery);
-        return;
+}
+
+/* Reads what was held for a suspect. */
+static void release(struct scheduler *s)
+{
+    s->suspects.alone = false;
+    for (struct list *l; (l = list_pop(&s->suspects.held));) {
+        struct op *op = list_entry(l, struct op, link);
+
+        intake_read(s, op->item, suspect_of(op)->delivery);
+        op_unref(s, op);
     }
-    log_error("poison", LOG_S("digest", op->job), LOG_I("incarnations", incarnations));
-    dead_letter_send(s, item, "POISON");
-    /* Evidence: without it the request would be sent again without end. */
-    if (item->source == SCHEDULER_REPLIES && *suspect_of(op)->delivery->job)
-        watch_record_evidence(s, suspect_of(op)->delivery->job,
-                              suspect_of(op)->delivery->message_id);
 }
 
 static void next(struct scheduler *s)
@@ -111,7 +132,10 @@ static void next(struct scheduler *s)
     struct list *first;
     struct op *op;
 
-    if (s->suspects.present || !(first = list_pop(&s->suspects.waiting)))
+    if (s->suspects.present)
+        return;
+    release(s);
+    if (!(first = list_pop(&s->suspects.waiting)))
         return;
     op = list_entry(first, struct op, link);
     s->suspects.present = op->item;
@@ -121,17 +145,29 @@ static void next(struct scheduler *s)
     op_unref(s, op); /* the reference of poison_add() */
 }
 
-void poison_add(struct scheduler *s, struct item *item, const struct bus_delivery *d)
+static void add(struct scheduler *s, struct list *list, struct item *item,
+                const struct bus_delivery *d, const char *digest)
+{
+    struct suspect_op *suspect = op_new(s, item, digest, sizeof(*suspect), suspect_free);
+
+    suspect->delivery = intake_copy(d, item->body);
+    list_append(list, &suspect->op.link);
+}
+
+bool poison_takes(struct scheduler *s, struct item *item, const struct bus_delivery *d)
 {
     char digest[ID_DIGEST_LEN + 1];
-    struct suspect_op *suspect;
 
-    id_digest(item->body, digest);
-    suspect = op_new(s, item, digest, sizeof(*suspect), suspect_free);
-    suspect->delivery = intake_copy(d, item->body);
-    item->suspect = or_abort(strdup(digest));
-    list_append(&s->suspects.waiting, &suspect->op.link);
-    next(s);
+    if (d->redelivered) {
+        id_digest(item->body, digest);
+        item->suspect = or_abort(strdup(digest));
+        add(s, &s->suspects.waiting, item, d, digest);
+        next(s);
+        return true;
+    }
+    if (s->suspects.alone)
+        add(s, &s->suspects.held, item, d, "");
+    return s->suspects.alone;
 }
 
 void poison_read(struct scheduler *s, const struct item *item)
@@ -159,14 +195,21 @@ static void take_back(struct scheduler *s)
     suspect_end(s, item->suspect, OPS_SUSPECT_BACK);
 }
 
-void poison_lost(struct scheduler *s)
+static void give_back(struct scheduler *s, struct list *list)
 {
-    for (struct list *l; (l = list_pop(&s->suspects.waiting));) {
+    for (struct list *l; (l = list_pop(list));) {
         struct op *op = list_entry(l, struct op, link);
 
         item_give_back(s, op->item);
         op_unref(s, op);
     }
+}
+
+void poison_lost(struct scheduler *s)
+{
+    give_back(s, &s->suspects.waiting);
+    give_back(s, &s->suspects.held);
+    s->suspects.alone = false;
     take_back(s);
 }
 

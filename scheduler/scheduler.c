@@ -64,6 +64,7 @@ int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
     list_init(&s->stalled);
     on_delivery_init(s);
     list_init(&s->suspects.waiting);
+    list_init(&s->suspects.held);
     list_init(&s->watches.list);
     loss_init(&s->losses);
     dispatch_init(&s->dispatcher, &REPORTS);
@@ -84,6 +85,7 @@ struct scheduler *scheduler_free(struct scheduler *s)
     record_free_all(s);
     op_free_list(s, &s->stalled);
     op_free_list(s, &s->suspects.waiting);
+    op_free_list(s, &s->suspects.held);
     loss_free(s);
     intake_free(s);
     list_foreach_safe(l, &s->items)

@@ -1338,6 +1338,7 @@ void ops_suspect(struct effects *fx, uint64_t id, uint32_t partition, const char
 {
     static const char *const words[] = {
         [OPS_SUSPECT_BEGIN] = "begin",
+        [OPS_SUSPECT_ALONE] = "alone",
         [OPS_SUSPECT_BACK] = "back",
         [OPS_SUSPECT_END] = "end",
     };

@@ -516,6 +516,7 @@ uint64_t ops_read_dead_letters(struct ops_reader *r);
 /* What a scheduler records about a suspect. */
 enum ops_suspect {
     OPS_SUSPECT_BEGIN, /* it begins to read the message */
+    OPS_SUSPECT_ALONE, /* likewise, and it reads no other one meanwhile */
     OPS_SUSPECT_BACK,  /* it is alive, and the broker gives the message to another scheduler */
     OPS_SUSPECT_END,   /* the message is handled: removes what all incarnations have recorded */
 };
@@ -524,9 +525,10 @@ enum ops_suspect {
 void ops_suspect(struct effects *fx, uint64_t id, uint32_t partition, const char *digest,
                  const char *incarnation, enum ops_suspect what);
 
-/* Return: the number of incarnations that are recorded as having begun the message, including the
- * caller's; 0 if nothing was recorded, because two others are and one of them began it less than
- * 200 ms ago: the caller asks again. */
+/* Return: of OPS_SUSPECT_BEGIN, how many incarnations have begun the message, the caller's among
+ * them; if there are others nothing was recorded, and the caller is to begin it alone. Of
+ * OPS_SUSPECT_ALONE, how many have begun it alone; 0 if nothing was recorded, because another one
+ * began it alone less than 200 ms ago: the caller asks again. */
 uint32_t ops_read_suspect(struct ops_reader *r);
 
 /* ---- rollback check ---- */

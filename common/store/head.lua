@@ -63,8 +63,8 @@
 --                          different: see unknown_letters()
 --   p lost          hash   actor, or * for all -> when it was last recorded that the broker has
 --                          lost the messages of its dispatches
---   p suspects      hash   digest of a suspect -> "<time> <incarnation> …": the incarnations that
---                          have begun it, and when that was last recorded
+--   p suspects      hash   digest of a suspect -> "<time> <incarnation>[!] …": incarnations that
+--                          have begun it, ! if alone, and when that was last recorded
 --   p leader        string "<supervisor> <until> <lease>"
 --   p clock         string "<seen> <quiet until> <steps back> <jumped at> <by> <swept>", see
 --                          watch_clock()

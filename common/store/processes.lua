@@ -4,7 +4,7 @@
 -- the watermark, and suspects.
 
 local SUSPECTED = 3600000        -- ms for which incarnations that have begun a suspect are recorded
-local SUSPECT_ALIVE = 200        -- ms in which an incarnation that has begun a suspect may be alive
+local SUSPECT_ALIVE = 200        -- ms in which one that has begun a suspect alone may be alive
 
 -- Whether the lease in "… <until> <lease>" is not over. If more than the lease is left, the clock
 -- was set back since, and the lease is over.
@@ -104,31 +104,39 @@ end
 
 -- suspect -> incarnations
 -- Records which incarnations have begun a suspect. what:
---   begin   the calling incarnation begins this message. The answer counts the incarnations that
---           are recorded, the caller among them. It is 0, and nothing is recorded, if two others
---           are recorded and the record is younger than SUSPECT_ALIVE ms: one of them may be alive,
---           with a copy of the message, so the caller asks again
+--   begin   the calling incarnation begins this message, unless others are recorded. The answer
+--           counts the incarnations, the caller among them. If it is not 1 nothing was recorded,
+--           and the caller is to begin the message alone
+--   alone   likewise, and the caller reads no other message meanwhile. The answer counts the
+--           incarnations that have begun it alone, the caller among them. It is 0, and nothing is
+--           recorded, if another one has, and the record is younger than SUSPECT_ALIVE ms: that one
+--           may be alive, with a copy of the message, so the caller asks again
 --   back    deletes the caller from the record
 --   end     deletes the record
 function functions.suspect(p, digest, incarnation, what)
   local now = now_ms()
-  local known, incarnations = call('HGET', p .. 'suspects', digest), {}
+  local known, others, alone = call('HGET', p .. 'suspects', digest), {}, 0
   if known and not is_old(known, now) then
-    for word in gmatch(known, ' (%x+)') do
-      incarnations[#incarnations + 1] = word ~= incarnation and word or nil
+    for word, mark in gmatch(known, ' (%x+)(!?)') do
+      if word ~= incarnation then
+        others[#others + 1] = word .. mark
+        alone = alone + #mark
+      end
     end
   end
-  if what == 'begin' and #incarnations > 1 and is_new(known, now) then
+  if what == 'begin' and #others > 0 then
+    return {int(#others + 1)}
+  elseif what == 'alone' and alone > 0 and is_new(known, now) then
     return {'0'}
   end
-  if what == 'begin' then
-    incarnations[#incarnations + 1] = incarnation
+  if what == 'begin' or what == 'alone' then
+    others[#others + 1] = incarnation .. (what == 'alone' and '!' or '')
     forget_some(p, now)
   end
-  if what == 'end' or #incarnations == 0 then
+  if what == 'end' or #others == 0 then
     call('HDEL', p .. 'suspects', digest)
   else
-    call('HSET', p .. 'suspects', digest, int(now) .. ' ' .. concat(incarnations, ' '))
+    call('HSET', p .. 'suspects', digest, int(now) .. ' ' .. concat(others, ' '))
   end
-  return {int(#incarnations)}
+  return {int(alone + 1)}
 end

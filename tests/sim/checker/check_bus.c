@@ -54,24 +54,27 @@ static uint32_t lost_incarnations(struct checker *c, struct bytes digest, struct
 
     (void)strtok_r(text, " ", &rest);
     for (char *incarnation; (incarnation = strtok_r(NULL, " ", &rest));) {
-        const char *of = survivor_of(c, digest, bytes_str(incarnation));
+        const char *of;
         struct survivor *survivor;
 
+        incarnation[strcspn(incarnation, "!")] = '\0';
+        of = survivor_of(c, digest, bytes_str(incarnation));
         HASH_FIND_STR(c->survivors, of, survivor);
         lost += !survivor && !bytes_is(self, incarnation);
     }
     return lost;
 }
 
-/* A message is given up when a third incarnation begins it: as many schedulers must have been
- * killed as seem to have died of it, each after it had begun the message. */
+/* A message is given up when an incarnation begins it alone and is not the first one: as many
+ * schedulers must have been killed as seem to have died of it, each after it had begun the message.
+ */
 void check_suspect(struct checker *c, uint32_t partition, const struct bytes *args,
                    const struct store_answer *answer)
 {
     struct bytes digest = args[AT_SUSPECT_DIGEST];
     struct bad_message *bad;
 
-    if (!bytes_is(args[AT_SUSPECT_WHAT], "begin") || check_number(answer->items[0]) < 3 ||
+    if (!bytes_is(args[AT_SUSPECT_WHAT], "alone") || check_number(answer->items[0]) < 2 ||
         !simstore_hash(c->store, partition, "suspects"))
         return;
     require(c,

@@ -40,6 +40,7 @@ struct world {
     uint64_t seed;
     const char *poison; /* a job; recording it kills */
     bool deaf;          /* no submission is answered */
+    int given_back;     /* messages, to the broker */
     bool dying;
 };
 
@@ -90,6 +91,8 @@ static void feed(struct world *w, struct scheduler_event event)
             publish(w, e);
         else if (e->type == EFFECT_ACK)
             w->messages[e->id - 1].done = true;
+        else if (e->type == EFFECT_REQUEUE)
+            w->given_back++;
     }
     effects_deinit(&out);
 }
@@ -125,29 +128,33 @@ static void birth(struct world *w)
     feed(w, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = 2, .run = "run"});
 }
 
+static void deliver_one(struct world *w, int i)
+{
+    struct message *m = &w->messages[i];
+    const struct bus_delivery d = {.handle = (uint64_t)i + 1,
+                                   .source = SCHEDULER_SUBMIT,
+                                   .redelivered = m->delivered,
+                                   .body = buf_bytes(&m->body),
+                                   .content_type = "",
+                                   .message_id = "",
+                                   .correlation_id = "",
+                                   .reply_to = "",
+                                   .user_id = "",
+                                   .traceparent = "",
+                                   .job = "",
+                                   .step = "",
+                                   .died_of = "",
+                                   .actor = ""};
+
+    m->delivered = true;
+    if (!m->done && !w->dying)
+        feed(w, (struct scheduler_event){.type = SCHEDULER_DELIVERY, .delivery = &d});
+}
+
 static void deliver(struct world *w)
 {
-    for (uint64_t i = 0; i < MESSAGES; i++) {
-        struct message *m = &w->messages[i];
-        const struct bus_delivery d = {.handle = i + 1,
-                                       .source = SCHEDULER_SUBMIT,
-                                       .redelivered = m->delivered,
-                                       .body = buf_bytes(&m->body),
-                                       .content_type = "",
-                                       .message_id = "",
-                                       .correlation_id = "",
-                                       .reply_to = "",
-                                       .user_id = "",
-                                       .traceparent = "",
-                                       .job = "",
-                                       .step = "",
-                                       .died_of = "",
-                                       .actor = ""};
-
-        m->delivered = true;
-        if (!m->done && !w->dying)
-            feed(w, (struct scheduler_event){.type = SCHEDULER_DELIVERY, .delivery = &d});
-    }
+    for (int i = 0; i < MESSAGES; i++)
+        deliver_one(w, i);
 }
 
 /* Runs an incarnation until it dies or all is done. */
@@ -176,6 +183,19 @@ static void assert_done(const struct world *w)
 
 /* ---- tests ---- */
 
+/* What another scheduler reports about a copy of a message. */
+static void other(struct world *w, const struct message *m, const char *incarnation,
+                  const char *what)
+{
+    char digest[ID_DIGEST_LEN + 1];
+    struct store_answer answer;
+
+    id_digest(buf_bytes(&m->body), digest);
+    simstore_call(w->store, STORE_EPOCH + w->now, false, id_partition(digest, 2), "suspect",
+                  (struct bytes[]){bytes_str(digest), bytes_str(incarnation), bytes_str(what)}, 3,
+                  &answer);
+}
+
 /* It kills three incarnations, wherever it is in the queue; the other messages are processed. */
 static void test_poison(void **state)
 {
@@ -189,6 +209,51 @@ static void test_poison(void **state)
     assert_done(w);
     assert_int_equal(dead(w), 1);
     assert_true(w->messages[2].dead);
+}
+
+/* New messages kill one incarnation after the other, each while it has begun the same old message,
+ * which the store is slow to answer. The second one begins that alone, and survives it. */
+static void test_killed_by_other_messages(void **state)
+{
+    struct world *w = *state;
+
+    w->deaf = true;
+    w->messages[0].delivered = true;
+    for (int i = 1; i < MESSAGES; i++) {
+        birth(w);
+        deliver_one(w, 0);
+        w->poison = w->messages[i].job;
+        deliver_one(w, i);
+        assert_int_equal(w->dying, i == 1);
+        pass(w, 1000);
+        assert_true(w->dying); /* of the new message, read after the old one */
+    }
+    w->poison = NULL;
+    w->deaf = false;
+    assert_true(run_incarnation(w));
+    assert_done(w);
+    assert_int_equal(dead(w), 0);
+}
+
+/* What was held while a suspect was read alone goes back to the broker with the connection. */
+static void test_broker_lost_while_alone(void **state)
+{
+    struct world *w = *state;
+
+    w->deaf = true;
+    w->messages[0].delivered = true;
+    other(w, &w->messages[0], "a", "begin");
+    for (int i = 0; i < 2; i++) {
+        birth(w);
+        deliver(w);
+        feed(w, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN});
+        assert_int_equal(w->given_back, MESSAGES - 1);
+        w->given_back = 0;
+    }
+    w->deaf = false;
+    assert_true(run_incarnation(w));
+    assert_done(w);
+    assert_int_equal(dead(w), 0);
 }
 
 /* A broker that restarts costs no incarnation: the store is slow, and the messages come again. */
@@ -262,19 +327,6 @@ static void test_processed_suspect_is_forgotten(void **state)
     assert_int_equal(dead(w), 1); /* the third */
 }
 
-/* What another scheduler reports about a copy of a message. */
-static void other(struct world *w, const struct message *m, const char *incarnation,
-                  const char *what)
-{
-    char digest[ID_DIGEST_LEN + 1];
-    struct store_answer answer;
-
-    id_digest(buf_bytes(&m->body), digest);
-    simstore_call(w->store, STORE_EPOCH + w->now, false, id_partition(digest, 2), "suspect",
-                  (struct bytes[]){bytes_str(digest), bytes_str(incarnation), bytes_str(what)}, 3,
-                  &answer);
-}
-
 /* Three schedulers have a copy each: while two of them may be alive, the third does not give it up.
  * */
 static void test_copies_of_a_suspect(void **state)
@@ -285,7 +337,7 @@ static void test_copies_of_a_suspect(void **state)
     birth(w);
     w->messages[0].delivered = true;
     other(w, &w->messages[0], "a", "begin");
-    other(w, &w->messages[0], "b", "begin");
+    other(w, &w->messages[0], "b", "alone");
     deliver(w);
     assert_false(w->messages[0].dead);
     pass(w, 100);
@@ -349,6 +401,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_poison),
+        TEST(test_killed_by_other_messages),
+        TEST(test_broker_lost_while_alone),
         TEST(test_restarts_of_the_broker),
         TEST(test_survived_suspect),
         TEST(test_copies_of_a_suspect),

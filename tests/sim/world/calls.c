@@ -83,11 +83,16 @@ static uint64_t call_digest(const struct call *c)
     return d;
 }
 
+static bool begins_suspect(const struct bytes *args)
+{
+    return bytes_is(args[AT_SUSPECT_WHAT], "begin") || bytes_is(args[AT_SUSPECT_WHAT], "alone");
+}
+
 /* Whether it is about to read the result that kills it. */
 static bool dies_of(const struct call *c)
 {
     return c->answer.result == STORE_OK && strcmp(c->function, "suspect") == 0 &&
-           bytes_is(c->args[AT_SUSPECT_WHAT], "begin") &&
+           begins_suspect(c->args) &&
            poison_begun(c->process, c->args[AT_SUSPECT_DIGEST], c->answer.items[0]);
 }
 
@@ -342,7 +347,7 @@ void process_call(struct process *p, const struct effect *effect)
         c->args[i] = effects_copy(&w->t->arena, effect->store.args[i]);
     c->at = grid_of_call(c->function, c->args, c->n);
     c->made = w->t->now;
-    if (strcmp(c->function, "suspect") == 0 && !bytes_is(c->args[AT_SUSPECT_WHAT], "begin"))
+    if (strcmp(c->function, "suspect") == 0 && !begins_suspect(c->args))
         checker_survived(w->checker, c->args[AT_SUSPECT_DIGEST], c->args[AT_SUSPECT_INCARNATION]);
     c->epoch = w->rollbacks;
     c->event.fire = on_call;

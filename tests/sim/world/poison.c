@@ -124,8 +124,7 @@ bool poison_delivery(struct process *p, const struct bus_delivery *d)
 
 bool poison_begun(struct process *p, struct bytes digest, struct bytes incarnations)
 {
-    return (bytes_is(incarnations, "1") || bytes_is(incarnations, "2")) &&
-           kill_scheduler(p, digest);
+    return bytes_is(incarnations, "1") && kill_scheduler(p, digest);
 }
 
 void poison_acked(struct world *w, struct bytes body)
