@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/id.h"
+#include "base/log.h"
 #include "base/utf8.h"
 #include "model/reply_to.h"
 #include "scheduler/access.h"
@@ -171,6 +172,39 @@ static bool is_allowed(const struct scheduler *s, const struct item *item, struc
     return true;
 }
 
+/* ms between two lines of the log about messages that a restart of the broker would lose */
+#define TRANSIENT_AGAIN_MS 60000
+
+static bool is_question(const struct item *item)
+{
+    Drover__V1__Control__CommandCase command;
+
+    if (item->source != SCHEDULER_CONTROL)
+        return false;
+    command = item->message.control->command_case;
+    return command == DROVER__V1__CONTROL__COMMAND_QUERY ||
+           command == DROVER__V1__CONTROL__COMMAND_HISTORY ||
+           command == DROVER__V1__CONTROL__COMMAND_LIST_JOBS ||
+           command == DROVER__V1__CONTROL__COMMAND_LIST_WORKFLOWS;
+}
+
+/* A client that does not ask RabbitMQ to keep its Submits and commands has them confirmed, and
+ * loses them when RabbitMQ restarts. */
+static void note_transient(struct scheduler *s, const struct item *item)
+{
+    if (is_question(item))
+        return;
+    s->stats.transient++;
+    if (s->transient_at && s->now < s->transient_at + TRANSIENT_AGAIN_MS)
+        return;
+    s->transient_at = s->now;
+    log_warn("message_not_persistent",
+             LOG_S("type", item->source == SCHEDULER_SUBMIT ? "Submit" : "Control"),
+             LOG_S("user", item->user),
+             LOG_S("why", "it is lost if RabbitMQ restarts before it is read: publish it with "
+                          "delivery mode 2"));
+}
+
 /* Reads a message and begins what it asks for. */
 static void read_message(struct scheduler *s, struct item *item, const struct bus_delivery *d)
 {
@@ -187,6 +221,8 @@ static void read_message(struct scheduler *s, struct item *item, const struct bu
     bad = limit ? limit : bad;
     if (!set_reply_to(s, item, bad ? NULL : &problem) || (!bad && !is_allowed(s, item, &problem)))
         bad = bad ? bad : DENIED;
+    if (!bad && d->transient && (d->source == SCHEDULER_SUBMIT || d->source == SCHEDULER_CONTROL))
+        note_transient(s, item);
     if (bad && item->source == SCHEDULER_REPLIES)
         allowance_takes_replies(s, item->actor, 10 + item->body.len / ALLOWANCE_BYTES);
     if (bad)

@@ -137,6 +137,7 @@ struct scheduler_stats {
     uint64_t ignored;          /* messages of replies that were not read */
     uint64_t progress_ignored; /* Progress that was not read */
     uint64_t retry_later;      /* Submits and Controls refused for now */
+    uint64_t transient;        /* Submits and commands that a restart of the broker would lose */
     uint64_t store_full;       /* 1: the store is nearly full, and no new job is taken */
     uint64_t given_back;       /* large messages that were given back to the broker */
     uint64_t unread_bytes;     /* bytes of large messages that wait to be read */

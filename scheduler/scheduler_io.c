@@ -187,6 +187,8 @@ static const struct metric table[] = {
      "requests to actors whose queue is not declared: see scheduler.declared_actors"},
     {"retry_later", METRIC_COUNTER, AT(machine.retry_later),
      "Submits and Controls refused for now: the store is full, or their user has had enough"},
+    {"transient", METRIC_COUNTER, AT(machine.transient),
+     "Submits and commands without delivery mode 2, which a restart of the broker would lose"},
     {"store_full", METRIC_GAUGE, AT(machine.store_full),
      "1: the store has less room than scheduler.full_at leaves, and no new job is taken"},
     {"unread_bytes", METRIC_GAUGE, AT(machine.unread_bytes),

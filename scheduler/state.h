@@ -86,5 +86,6 @@ struct scheduler {
     struct definitions definitions;
     struct service_times service_times;
     struct allowances allowances;
+    int64_t transient_at; /* time of the last such line of the log; 0: there is none */
     struct scheduler_stats stats;
 };

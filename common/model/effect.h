@@ -24,8 +24,9 @@ struct bus_delivery {
     uint64_t handle; /* id of EFFECT_ACK and EFFECT_REQUEUE */
     int source;
     bool redelivered;
-    bool resent;   /* header drover-resent: an agent may have another copy already */
-    bool oversize; /* the body was cut at the limit: it is refused, or a dead letter */
+    bool resent;    /* header drover-resent: an agent may have another copy already */
+    bool transient; /* neither it nor its queue is on disk: a broker that restarts loses it */
+    bool oversize;  /* the body was cut at the limit: it is refused, or a dead letter */
     struct bytes body;
     const char *actor; /* of the task queue that it came from; for replies, what wire_reply_by()
                           returns for the exchange that they were published to; "" for none */

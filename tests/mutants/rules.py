@@ -46,6 +46,7 @@ SENTINEL = "tests/unit/test_sentinel"
 STORE = "tests/integration/test_store"
 OWNERS = "tests/integration/security/test_owners.py"
 FUNCTIONS_TEST = "tests/integration/store/test_functions.py Functions."
+REPLICATION = "tests/integration/operation/test_replication.py Replication."
 
 RULES = {
     "The person who has to act gets an alert, and finds the job in a list": {
@@ -3178,6 +3179,32 @@ RULES = {
             f"{AGENT} test_redelivered_to_the_same_process",
         ),
     },
+    "A client whose Submits a restart of the broker would lose is named": {
+        "delivery mode 1 is not noticed": (
+            "common/io/bus/frame.c",
+            "read_number(&r, 1) == AMQP_DELIVERY_PERSISTENT",
+            "read_number(&r, 1) > 0",
+            REPLICATION + "test_messages_that_are_not_persistent",
+        ),
+        "a client that publishes to quorum queues is warned": (
+            "common/io/bus/consumer.c",
+            "    link->assembly.classic = !link->queues->quorum;\n",
+            "    link->assembly.classic = true;\n",
+            REPLICATION + "test_quorum_queues_keep_all_messages",
+        ),
+        "a client whose questions may be lost is warned": (
+            "scheduler/on_delivery.c",
+            "    if (is_question(item))\n        return;\n    s->stats.transient++",
+            "    s->stats.transient++",
+            REPLICATION + "test_messages_that_are_not_persistent",
+        ),
+        "each such message is a line of the log": (
+            "scheduler/on_delivery.c",
+            "s->now < s->transient_at + TRANSIENT_AGAIN_MS",
+            "false",
+            REPLICATION + "test_messages_that_are_not_persistent",
+        ),
+    },
     "Poison and schedulers: a message that has killed two of them becomes a dead letter": {
         "a redelivered message is a dead letter although it has killed nothing": (
             "scheduler/poison.c",
@@ -5772,25 +5799,25 @@ RULES = {
             "common/io/bus/topology.c",
             "    if (!link->config->as_found || !(quorum || ",
             "    if (!link->config->as_found || !(",
-            "tests/integration/operation/test_replication.py Replication.test_queues_that_exist",
+            REPLICATION + "test_queues_that_exist",
         ),
         "queues of both types are declared anew for ever": (
             "common/io/bus/topology.c",
             "        return found->quorum == quorum;\n",
             "        found->kept = false;\n",
-            "tests/integration/operation/test_replication.py Replication.test_queues_of_both_types",
+            REPLICATION + "test_queues_of_both_types",
         ),
         "that quorum queues have no marker is a loss": (
             "supervisor/supervisor_io.c",
             "    bool kept = messages > 0 || !bus_may_lose(driver_bus(io->driver));\n",
             "    bool kept = messages > 0;\n",
-            "tests/integration/operation/test_replication.py Replication.test_queues_that_exist",
+            REPLICATION + "test_queues_that_exist",
         ),
         "a type that was chosen gives way to that of the queues": (
             "common/io/bus/topology.c",
             "    if (!link->config->as_found || ",
             "    if (",
-            "tests/integration/operation/test_replication.py Replication.test_chosen_quorum",
+            REPLICATION + "test_chosen_quorum",
         ),
         "settings that contradict each other are accepted": (
             "common/io/config/config.c",
@@ -5998,13 +6025,13 @@ RULES = {
             "common/io/bus/publisher.c",
             "link->config->declare && !link->queues->quorum;\n",
             "link->config->declare;\n",
-            "tests/integration/operation/test_replication.py Replication.test_queues_that_exist",
+            REPLICATION + "test_queues_that_exist",
         ),
         "a marker whose queue was deleted is not made anew": (
             "common/io/bus/publisher.c",
             "    if (refused && link->not_found && declares && ",
             "    if (false && ",
-            "tests/integration/operation/test_replication.py Replication.test_marker_is_deleted",
+            REPLICATION + "test_marker_is_deleted",
         ),
         "the marker is there before the loss is recorded": (
             "supervisor/loss.c",

@@ -522,6 +522,7 @@ static int consumer_deliver(struct link *link, const amqp_basic_deliver_t *deliv
     link->assembly.handle = (c->epoch & HANDLE_EPOCH_MASK) << HANDLE_TAG_BITS | c->high;
     link->assembly.source = queue->source;
     link->assembly.redelivered = deliver->redelivered;
+    link->assembly.classic = !link->queues->quorum;
     set_actor(&link->assembly, queue, deliver->exchange);
     return 0;
 }

@@ -228,7 +228,7 @@ int frame_decode_content(struct bytes payload, struct content *out)
     if (flags & AMQP_BASIC_HEADERS_FLAG)
         read_headers(read_long(&r), out);
     if (flags & AMQP_BASIC_DELIVERY_MODE_FLAG)
-        read_number(&r, 1);
+        out->persistent = read_number(&r, 1) == AMQP_DELIVERY_PERSISTENT;
     if (flags & AMQP_BASIC_PRIORITY_FLAG)
         read_number(&r, 1);
     out->correlation_id = read_if(&r, flags, AMQP_BASIC_CORRELATION_ID_FLAG);

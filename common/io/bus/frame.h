@@ -66,7 +66,8 @@ struct content {
     struct bytes step;
     struct bytes died_of;
     bool resent;
-    int64_t serial; /* of BUS_SERIAL_HEADER; 0: there is none */
+    bool persistent; /* delivery mode 2 */
+    int64_t serial;  /* of BUS_SERIAL_HEADER; 0: there is none */
 };
 
 /**

@@ -66,6 +66,7 @@ static struct incoming *incoming_new(const struct content *c, const char *actor,
         .died_of = place(&at, c->died_of),
         .actor = place(&at, bytes_str(actor)),
         .resent = c->resent,
+        .transient = !c->persistent,
     };
     in->body = at;
     in->delivery.body = bytes_of(in->body, body_size);
@@ -83,6 +84,7 @@ static int begin_delivery(struct assembly *a, const struct content *content, uin
     a->incoming->delivery.handle = a->handle;
     a->incoming->delivery.source = a->source;
     a->incoming->delivery.redelivered = a->redelivered;
+    a->incoming->delivery.transient &= a->classic;
     a->incoming->delivery.oversize = oversize;
     return 0;
 }

@@ -123,6 +123,36 @@ class Replication(cluster.TestCase):
         servers.wait_for(lambda: c.schedulers[0].records("bus_refused"), "the refusal")
         self.assertIn("drover.dead", c.schedulers[0].records("bus_refused")[0]["why"])
 
+    def send_transient(self, kind):
+        """Publishes a Submit, a command and a question without delivery mode 2, and a Submit with
+        it. Returns the scheduler."""
+        c = self.cluster(settings=settings(replication=kind), agents=0)
+        steps, to = [wire.step("s", **LONG)], {"reply_to": c.client.REPLIES}
+        c.client.publish("drover.submit", "submit", wire.submit("first", steps, **to),
+                         delivery_mode=1)
+        for command in (wire.Control(job_id="first", command_id="c1", pause=wire.Pause(), **to),
+                        wire.Control(job_id="first", command_id="c2", query=wire.Query(), **to)):
+            c.client.publish("drover.control", "control", command, delivery_mode=1)
+        c.client.submit(wire.submit("second", steps))
+        c.client.until(lambda: {"c1", "c2"} <= set(c.client.answers) and
+                       c.client.receipts.get("second"), "all answers")
+        c.schedulers[0].stop()
+        return c.schedulers[0]
+
+    def test_messages_that_are_not_persistent(self):
+        """A client whose Submits and commands a restart of the broker would lose is named, once a
+        minute. Questions may be lost."""
+        scheduler = self.send_transient("none")
+        (line,) = scheduler.records("message_not_persistent")
+        self.assertIn(line["type"], ("Submit", "Control"))
+        self.assertEqual(self.rabbit.user, line["user"])
+        self.assertEqual(2, scheduler.records("scheduler")[-1]["transient"])
+
+    def test_quorum_queues_keep_all_messages(self):
+        scheduler = self.send_transient("quorum")
+        self.assertEqual([], scheduler.records("message_not_persistent"))
+        self.assertEqual(0, scheduler.records("scheduler")[-1]["transient"])
+
     def test_queues_of_another_type(self):
         """The broker refuses them: the error names queue, setting and command."""
         c = self.cluster(settings=settings(replication="quorum"))

@@ -197,6 +197,7 @@ static void test_properties(void **state)
     assert_true(bytes_is(c.reply_to, "reply"));
     assert_true(bytes_is(c.message_id, "message"));
     assert_true(bytes_is(c.user_id, "user"));
+    assert_true(c.persistent);
     assert_true(bytes_is(c.traceparent, "00-1-2-3"));
     assert_true(bytes_is(c.job, "job"));
     assert_true(bytes_is(c.step, "3"));
