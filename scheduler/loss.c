@@ -28,11 +28,11 @@
 /* A loss that is recorded, one partition after the other. */
 struct loss_op {
     struct op op;
-    char *actor;     /* owned */
-    int64_t noticed; /* last */
-    int64_t due;     /* while it waits */
-    bool declares;   /* the bus may then declare the queue */
-    char cursor[OPS_LOST_CURSOR];
+    char *actor;              /* owned */
+    int64_t noticed;          /* last */
+    int64_t due;              /* while it waits */
+    bool declares;            /* the bus may then declare the queue */
+    struct ops_loss recorded; /* in the present partition */
 };
 
 static struct loss_op *loss_of(struct op *op)
@@ -62,7 +62,7 @@ static void record_call(struct scheduler *s, struct op *op)
     const struct loss_op *loss = loss_of(op);
 
     ops_lost(s->out, op_call_id(s, op), op->partition, loss->actor, s->now - loss->noticed,
-             loss->cursor);
+             &loss->recorded);
 }
 
 static void answer(struct scheduler *s, struct op *op)
@@ -98,17 +98,17 @@ static void on_recorded(struct scheduler *s, struct loss_op *loss)
 static void record_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
     struct loss_op *loss = loss_of(op);
-    struct ops_loss recorded;
 
-    if (ops_read_loss(r, &recorded)) {
+    if (ops_read_loss(r, &loss->recorded)) {
         log_error("store_answer_broken", LOG_S("what", "loss"));
         if (loss->declares) /* the requests that were lost wait for their LockedUntil */
             declare(s, loss->actor);
         return;
     }
-    memcpy(loss->cursor, recorded.cursor, sizeof(loss->cursor));
-    if (!*loss->cursor)
+    if (!*loss->recorded.cursor) {
+        loss->recorded.at = 0;
         op->partition++;
+    }
     if (op->partition < s->partitions)
         op_call(s, op, record_call, record_answered);
     else

@@ -6,12 +6,13 @@
  */
 #include "supervisor/loss.h"
 
-#include <string.h>
-
 #include "base/log.h"
 #include "supervisor/command.h"
 
-#define RECENT_LOSS_MS 60000     /* a store that restarts may have forgotten that much */
+/* How long after a loss a store that restarts may have forgotten it: where this supervisor has
+ * found the loss, and where it has only seen the marker that another one has published since. */
+#define FORGOTTEN_OWN_MS 60000
+#define FORGOTTEN_MS 5000
 #define MARK_AGAIN_MAX_MS 300000 /* between two tries, where the marker is not taken */
 #define MARK_AGAIN_MS 500        /* the first of these pauses, which double */
 #define REPEAT_MS 500            /* after an answer that is broken */
@@ -22,7 +23,7 @@ static void record_loss(struct supervisor *s)
     for (uint32_t i = 0; i < s->n; i++) {
         struct partition *p = &s->partitions[i];
 
-        p->lost[0] = '\0';
+        p->loss.cursor[0] = '\0';
         p->loss_recorded = false;
         p->call[CHORE_LOST] = 0; /* the answer of a call under way is ignored */
         p->due[CHORE_LOST] = s->now;
@@ -31,7 +32,8 @@ static void record_loss(struct supervisor *s)
 
 void loss_on_store_up(struct supervisor *s, bool same_run)
 {
-    bool recent = s->kept_since > 0 && s->now < s->kept_since + RECENT_LOSS_MS;
+    int64_t since = s->now - s->lost_at;
+    bool recent = s->lost_at > 0 && since < (s->found_loss ? FORGOTTEN_OWN_MS : FORGOTTEN_MS);
 
     if (!s->config.marker || same_run || !(recent || s->memory == MEMORY_LOST))
         return;
@@ -47,11 +49,19 @@ void loss_on_store_up(struct supervisor *s, bool same_run)
 static void on_kept(struct supervisor *s)
 {
     s->memory = MEMORY_KEPT;
-    s->kept_since = s->now;
     s->mark_pause = s->mark_due = 0;
     s->forgotten = false;
     for (uint32_t i = 0; i < s->n; i++)
         s->partitions[i].due[CHORE_EXPIRE] = s->now;
+}
+
+/* A loss that was noticed now. */
+static void set_loss(struct supervisor *s, bool found)
+{
+    s->lost_at = s->now;
+    s->found_loss = s->unreported = found;
+    for (uint32_t i = 0; i < s->n; i++)
+        s->partitions[i].loss = (struct ops_loss){0};
 }
 
 static bool loss_recorded(const struct supervisor *s)
@@ -89,9 +99,11 @@ void loss_on_outcome(struct supervisor *s, enum bus_outcome outcome)
     if (outcome == BUS_CONFIRMED && !loss_recorded(s))
         return; /* the store was restarted meanwhile: it is published again */
     if (outcome == BUS_CONFIRMED) {
-        s->stats.losses++;
-        log_warn("broker_has_lost_messages",
-                 LOG_S("what", "it was restarted, or is new: requests are sent again"));
+        s->stats.losses += s->unreported;
+        if (s->unreported)
+            log_warn("broker_has_lost_messages",
+                     LOG_S("what", "it was restarted, or is new: requests are sent again"));
+        s->unreported = false;
         on_kept(s);
         return;
     }
@@ -107,8 +119,10 @@ void loss_on_outcome(struct supervisor *s, enum bus_outcome outcome)
 void loss_on_marker(struct supervisor *s, bool there)
 {
     if (there && !s->forgotten) {
-        if (s->memory != MEMORY_KEPT)
+        if (s->memory != MEMORY_KEPT) {
+            set_loss(s, false);
             on_kept(s);
+        }
         return;
     }
     if (s->memory == MEMORY_LOST || s->now < s->mark_due)
@@ -116,6 +130,10 @@ void loss_on_marker(struct supervisor *s, bool there)
     if (s->config.once)
         command_line(s, "held",
                      "leases:", "the broker has lost what it had, drover.marker is empty", "");
+    if (!there) {
+        s->forgotten = false;
+        set_loss(s, true);
+    }
     s->memory = MEMORY_LOST;
     record_loss(s);
 }
@@ -135,6 +153,6 @@ void loss_on_answer(struct supervisor *s, struct partition *p, struct ops_reader
         p->due[CHORE_LOST] = s->now + REPEAT_MS;
         return;
     }
-    memcpy(p->lost, loss.cursor, sizeof(p->lost));
-    p->loss_recorded = !*p->lost;
+    p->loss = loss;
+    p->loss_recorded = !*loss.cursor;
 }

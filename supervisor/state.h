@@ -41,7 +41,7 @@ struct partition {
     int64_t called[CHORES];       /* when the last call was made, monotonic ms */
     char sweep[OPS_SWEEP_CURSOR]; /* cursor of the sweep; "": between two rounds */
     bool sweeps_back; /* the clock was set back: this sweep lets expire compute all times again */
-    char lost[OPS_LOST_CURSOR]; /* cursor of CHORE_LOST */
+    struct ops_loss loss; /* the last one, of CHORE_LOST */
     bool loss_recorded;
     bool done[CHORES];         /* once: the chore is finished */
     uint32_t dry_run_position; /* how many due jobs expire has shown */
@@ -65,7 +65,9 @@ struct supervisor {
     bool forgotten;     /* the store may not know of a loss, although the marker is there */
     uint64_t marker;    /* id of the publish of the marker, else 0 */
     int64_t mark_due;   /* no marker is published before, monotonic ms */
-    int64_t kept_since; /* since when MEMORY_KEPT, monotonic ms */
+    int64_t lost_at;    /* when the broker was found to have lost messages, at the latest ... */
+    bool found_loss;    /* ... by this supervisor, and not by one before it */
+    bool unreported;    /* that is not in the log yet */
     int64_t mark_pause; /* until the next try, ms; 0 after one that was taken */
     /* By the last inspection of drover.replies: FACTOR_*; 0: dispatches expire at LockedUntil. */
     uint32_t lease_factor;

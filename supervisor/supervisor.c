@@ -76,7 +76,7 @@ static void call(struct supervisor *s, uint32_t i, enum chore chore)
         ops_forget(s->out, p->call[chore], i, s->config.retention_ms, FORGET_JOBS);
         break;
     case CHORE_LOST:
-        ops_lost(s->out, p->call[chore], i, WIRE_ALL_ACTORS, 0, p->lost);
+        ops_lost(s->out, p->call[chore], i, WIRE_ALL_ACTORS, s->now - s->lost_at, &p->loss);
         break;
     }
     if (s->config.dry_run)

@@ -1535,13 +1535,14 @@ int ops_read_expired(struct ops_reader *r, struct effects *fx, struct ops_expire
 }
 
 void ops_lost(struct effects *fx, uint64_t id, uint32_t partition, const char *actor, int64_t age,
-              const char *cursor)
+              const struct ops_loss *loss)
 {
     struct args a = args_new(fx, AT_LOST_VALUES);
 
     set_str(&a, AT_LOST_ACTOR, actor);
     set_int(&a, AT_LOST_AGE, age);
-    set_str(&a, AT_LOST_CURSOR, cursor);
+    set_int(&a, AT_LOST_AT, loss->at);
+    set_str(&a, AT_LOST_CURSOR, loss->cursor);
     emit(&a, id, partition, "lost");
 }
 
@@ -1560,7 +1561,7 @@ int ops_read_loss(struct ops_reader *r, struct ops_loss *out)
 {
     const struct bytes *values = next_values(r, AT_LOSS_VALUES);
 
-    *out = (struct ops_loss){.now = to_ms(r, values[AT_LOSS_NOW])};
+    *out = (struct ops_loss){.at = to_ms(r, values[AT_LOSS_AT])};
     if (to_cursor(out->cursor, sizeof(out->cursor), values[AT_LOSS_CURSOR]))
         return -EPROTO;
     return result_of(r);

@@ -676,16 +676,19 @@ int ops_read_expired(struct ops_reader *r, struct effects *fx, struct ops_expire
 
 #define OPS_LOST_CURSOR (ID_NAME_MAX + 24) /* bytes, including a NUL */
 
-/* Records that the broker may have lost the requests and replies of all dispatches that were made
- * more than @age ms ago, of one actor or of WIRE_ALL_ACTORS: expire then names them. It takes
- * several calls. @cursor: "" begins; then that of the last answer, until it is "" again. */
-void ops_lost(struct effects *fx, uint64_t id, uint32_t partition, const char *actor, int64_t age,
-              const char *cursor);
-
+/* When a loss was recorded in a partition, and how far the jobs are that it concerns. All zero
+ * begins; then it is that of the last answer, until its cursor is "" again. */
 struct ops_loss {
-    int64_t now;
+    int64_t
+        at; /* Unix ms; with the cursor "": recorded again, in case the store has forgotten it */
     char cursor[OPS_LOST_CURSOR];
 };
+
+/* Records that the broker may have lost the requests and replies of all dispatches that were made
+ * more than @age ms ago, of one actor or of WIRE_ALL_ACTORS: expire then names them. It takes
+ * several calls. */
+void ops_lost(struct effects *fx, uint64_t id, uint32_t partition, const char *actor, int64_t age,
+              const struct ops_loss *loss);
 
 int ops_read_loss(struct ops_reader *r, struct ops_loss *out);
 

@@ -112,11 +112,13 @@ end
 -- Records that the broker may have lost the requests and replies of all dispatches that were made
 -- more than `age` ms ago; of one actor, or of all (`*`). `expire` then names
 -- those in flight. It takes several calls. cursor: '' in the first; then that of the answer before,
--- until it is ''. Recording it again with a later time has dispatches sent twice.
-function functions.lost(p, actor, age, cursor)
+-- until it is ''. at: '0' in the first call; then that of the answer before, in place of `age`; so
+-- also if the store may have forgotten the loss. Recording it again with a later time has
+-- dispatches sent twice.
+function functions.lost(p, actor, age, at, cursor)
   local now, key = now_ms(), p .. 'lost'
+  at = num(at) > 0 and min(num(at), now) or now - num(age)
   if cursor == '' then
-    local at = now - num(age)
     if call('HLEN', key) >= LOSSES_MAX then
       actor, at = ALL, now
       call('UNLINK', key)
@@ -131,5 +133,5 @@ function functions.lost(p, actor, age, cursor)
   for k = 1, #list, 2 do
     try_job(make_due, p, list[k], now) -- a sweep reports a job that is corrupt
   end
-  return {int(now), #list < 2 * JOBS and '' or list[#list] .. ' ' .. list[#list - 1]}
+  return {int(at), #list < 2 * JOBS and '' or list[#list] .. ' ' .. list[#list - 1]}
 end

@@ -6071,9 +6071,33 @@ RULES = {
         ),
         "a store that restarts may forget what the broker has lost": (
             "supervisor/loss.c",
-            "    bool recent = s->kept_since > 0 &&",
-            "    bool recent = false && s->kept_since > 0 &&",
+            "    bool recent = s->lost_at > 0 &&",
+            "    bool recent = false && s->lost_at > 0 &&",
             f"{LOSS} test_loss_that_the_store_forgets",
+        ),
+        "a loss that is recorded again counts as a new one": (
+            "supervisor/supervisor.c",
+            "s->now - s->lost_at, &p->loss);\n",
+            "0, &(struct ops_loss){0});\n",
+            f"{LOSS} test_loss_is_recorded_as_it_was",
+        ),
+        "a loss that another supervisor has found is recorded again for a minute": (
+            "supervisor/loss.c",
+            "#define FORGOTTEN_MS 5000\n",
+            "#define FORGOTTEN_MS 60000\n",
+            f"{LOSS} test_loss_that_another_one_has_found",
+        ),
+        "a loss that is recorded again is reported again": (
+            "supervisor/loss.c",
+            "        s->stats.losses += s->unreported;\n",
+            "        s->stats.losses++;\n",
+            f"{LOSS} test_loss_that_another_one_has_found",
+        ),
+        "the store records the time at which a loss is recorded again": (
+            lua("lost"),
+            "  at = num(at) > 0 and min(num(at), now) or now - num(age)\n",
+            "  at = now - num(age)\n",
+            FUNCTIONS_TEST + "test_loss_recorded_again",
         ),
         "a job that was submitted before is looked at only when it is due": (
             lua("lost"),
@@ -6172,8 +6196,8 @@ RULES = {
         ),
         "jobs beyond the first call are not looked at": (
             lua("lost"),
-            "  return {int(now), #list < 2 * JOBS and '' or",
-            "  return {int(now), true and '' or",
+            "  return {int(at), #list < 2 * JOBS and '' or",
+            "  return {int(at), true and '' or",
             FUNCTIONS_TEST + "test_loss_of_many_jobs",
         ),
     },

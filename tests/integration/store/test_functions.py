@@ -1545,9 +1545,9 @@ class Functions(unittest.TestCase):
 
     def lose(self, actor="*"):
         """Records that the broker has lost messages, to the end."""
-        answer = self.call("lost", actor=actor, age=0, cursor="")
+        answer = self.call("lost", actor=actor, age=0, at=0, cursor="")
         while answer.cursor:
-            answer = self.call("lost", actor=actor, age=0, cursor=answer.cursor)
+            answer = self.call("lost", actor=actor, age=0, at=answer.at, cursor=answer.cursor)
         time.sleep(0.002)  # what is dispatched from now on was not lost
 
     def steps_named(self):
@@ -1559,11 +1559,26 @@ class Functions(unittest.TestCase):
         """Of two that record a loss the later time counts, and none of the future."""
         now = self.now()
         for age, expected in ((1000, now - 1000), (5000, now - 1000), (0, now)):
-            self.call("lost", actor="a", age=age, cursor="")
+            self.call("lost", actor="a", age=age, at=0, cursor="")
             self.assertAlmostEqual(expected, int(self.redis.hget(f"{KEYS}lost", "a")), delta=900)
         self.redis.hset(f"{KEYS}lost", "a", now + 100_000)
-        self.call("lost", actor="a", age=0, cursor="")
+        self.call("lost", actor="a", age=0, at=0, cursor="")
         self.assertAlmostEqual(now, int(self.redis.hget(f"{KEYS}lost", "a")), delta=20_000)
+
+    def test_loss_recorded_again(self):
+        """A store that has gone back, perhaps, records the loss as it was: a dispatch that was sent
+        again since is not sent once more, and one that was not is."""
+        self.submit(LONG, LONG, names="ab")
+        answer = self.call("lost", actor="*", age=0, at=0, cursor="")
+        self.assertEqual([([0, 1], 0)], self.steps_named())
+        time.sleep(0.002)
+        self.drive(0)
+        self.redis.delete(f"{KEYS}lost")
+        self.pass_time(1000)
+        again = self.call("lost", actor="*", age=0, at=answer.at, cursor="")
+        self.assertEqual(answer.at, again.at)
+        self.assertEqual(answer.at, self.redis.hget(f"{KEYS}lost", "*"))
+        self.assertEqual([([1], 0)], self.steps_named())
 
     def test_lost_dispatches(self):
         """They are named at once, and each is sent once more, with its token and all its time
@@ -1709,17 +1724,18 @@ class Functions(unittest.TestCase):
         self.define("d", LONG)
         for i in range(1100):
             self.submit_call(job=f"job{i:04}")
-        answer, calls = self.call("lost", actor="*", age=0, cursor=""), 1
+        answer, calls = self.call("lost", actor="*", age=0, at=0, cursor=""), 1
         while answer.cursor:
             self.assertEqual("DONE", self.command("kill", job=answer.cursor.split()[1]).code)
-            answer, calls = self.call("lost", actor="*", age=0, cursor=answer.cursor), calls + 1
+            answer = self.call("lost", actor="*", age=0, at=answer.at, cursor=answer.cursor)
+            calls += 1
         self.assertEqual(3, calls)
         self.assertEqual(1098, self.redis.zcount(f"{KEYS}due", "-inf", self.now()))
 
     def test_losses_of_many_actors(self):
         """The record of losses is bounded: from then on it says that all was lost."""
         for i in range(1002):
-            self.call("lost", actor=f"actor{i}", age=0, cursor="")
+            self.call("lost", actor=f"actor{i}", age=0, at=0, cursor="")
         self.assertEqual(["*", "actor1001"], sorted(self.redis.hgetall(f"{KEYS}lost")))
 
     def test_follow_ups_of_redelivered_messages(self):
@@ -1925,7 +1941,7 @@ class Functions(unittest.TestCase):
             "steer": lambda: self.command("cancel").code == unknown,
             "settle_owed": lambda: self.call("settle_owed", notifications=[]).code == "SETTLED",
             "defer_owed": lambda: self.defer(seq=1, tries=0) == "DEFERRED",
-            "lost": lambda: self.call("lost", actor="*", age=0, cursor="").cursor == "",
+            "lost": lambda: self.call("lost", actor="*", age=0, at=0, cursor="").cursor == "",
             "lead": lambda: self.call("lead", supervisor="s", lease=1000).code == "LEADS",
             "inspect": lambda: self.inspect_job().code == "UNKNOWN",
             "told": lambda: self.call("told", cause="x", what="over", nonce="n").code == "OVER",

@@ -27,7 +27,8 @@ struct asked {
     const char *function;
     uint32_t partition;
     int64_t factor;   /* of expire */
-    char cursor[200]; /* of lost */
+    char cursor[200]; /* of lost, as the next two */
+    int64_t age, at;
 };
 
 struct world {
@@ -59,6 +60,9 @@ static void on_call(struct world *w, const struct effect *e)
         free->factor = number(e->store.args[AT_EXPIRE_LEASE_FACTOR]);
     if (strcmp(e->store.function, "lost") == 0) {
         struct bytes cursor = e->store.args[AT_LOST_CURSOR];
+
+        free->age = number(e->store.args[AT_LOST_AGE]);
+        free->at = number(e->store.args[AT_LOST_AT]);
 
         assert_true(bytes_is(e->store.args[AT_LOST_ACTOR], "*"));
         assert_true(cursor.len < sizeof(free->cursor));
@@ -312,6 +316,59 @@ static void test_loss_that_the_store_forgets(void **state)
     assert_null(find(w, "lost", 0));
 }
 
+/* It is recorded again as it was: what was sent again since is not sent once more. */
+static void test_loss_is_recorded_as_it_was(void **state)
+{
+    struct world *w = *state;
+
+    start(w, (struct supervisor_config){.marker = true});
+    inspect(w, false);
+    assert_int_equal(find(w, "lost", 1)->age, 0);
+    assert_int_equal(find(w, "lost", 1)->at, 0);
+    w->now += 700; /* the store is slow, and then another one */
+    answer_lost(w, 0, "");
+    store_up(w, "1");
+    assert_int_equal(find(w, "lost", 0)->at, 1700000000000);
+    assert_int_equal(find(w, "lost", 1)->at, 0);
+    assert_int_equal(find(w, "lost", 1)->age, 700);
+    answer_lost(w, 0, "");
+    answer_lost(w, 1, "");
+    settle_marker(w, BUS_CONFIRMED);
+    feed(w, (struct supervisor_event){.type = SUPERVISOR_BUS_DOWN});
+    inspect(w, false); /* another loss */
+    assert_int_equal(find(w, "lost", 0)->at, 0);
+    assert_int_equal(find(w, "lost", 0)->age, 0);
+}
+
+static uint64_t losses(struct world *w)
+{
+    struct supervisor_stats stats;
+
+    supervisor_stats(w->machine, &stats);
+    return stats.losses;
+}
+
+/* A supervisor that has only seen the marker does not know when it was published: then what is sent
+ * again is what was sent before it has seen it, and only if that was moments ago. */
+static void test_loss_that_another_one_has_found(void **state)
+{
+    struct world *w = *state;
+
+    start(w, (struct supervisor_config){.marker = true});
+    inspect(w, true);
+    w->now += 4000;
+    store_up(w, "1");
+    assert_int_equal(find(w, "lost", 0)->at, 0);
+    assert_int_equal(find(w, "lost", 0)->age, 4000);
+    answer_lost(w, 0, "");
+    answer_lost(w, 1, "");
+    settle_marker(w, BUS_CONFIRMED);
+    assert_int_equal(losses(w), 0);
+    w->now += 2000;
+    store_up(w, "2");
+    assert_null(find(w, "lost", 0));
+}
+
 /* While it is recorded again the marker, which is still there, says nothing. The same server needs
  * no second record. */
 static void test_marker_while_it_is_recorded_again(void **state)
@@ -448,6 +505,8 @@ int main(void)
         TEST(test_expire_at_once),
         TEST(test_marker_of_another_connection),
         TEST(test_loss_that_the_store_forgets),
+        TEST(test_loss_is_recorded_as_it_was),
+        TEST(test_loss_that_another_one_has_found),
         TEST(test_marker_while_it_is_recorded_again),
         TEST(test_store_up_while_the_broker_is_away),
         TEST(test_marker_that_is_not_taken),
