@@ -310,7 +310,12 @@ class Gone(Messages):
 
     def test_task_queue(self):
         """B4.F16: backoff, nothing counted, until an agent has declared its queue again."""
-        c = self.begin(settings={"scheduler": {"rabbitmq": {"declare": False}}})
+        c = self.begin()
+        (scheduler,) = c.schedulers
+        scheduler.stop()
+        scheduler.configure(rabbitmq={"declare": False})
+        scheduler.start()
+        c.await_ready()
         c.agents[0].stop()
         self.delete("drover.task.effect")
         self.submit("chain")

@@ -48,7 +48,8 @@ KINDS = {
     # in time even on a busy machine
     "in_time": [step("a", ms=700, lock_ms=30000), step("b", ["a"])],
     "stuck": [step("a", hang=1, deaf=True), step("b", ["a"])],  # SIGTERM does not end its first run
-    "forgotten": [step("a")],  # a job in each partition, all of them past their retention
+    # a job in each partition, all of them past their retention; no supervisor is there if one fails
+    "forgotten": [step("a", lock_ms=30000)],
 }
 ENDS = {
     "chain": {wire.OUTCOME_SUCCEEDED},
