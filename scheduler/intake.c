@@ -126,7 +126,7 @@ static void read_item(struct scheduler *s, struct item *item, const struct bus_d
         item->large = ITEM_READ;
         s->intake.unread_bytes -= item->body.len;
     }
-    if (!is_small(item)) {
+    if (!is_small(item) && !item->batch) { /* whose bytes count */
         item->read = true;
         s->intake.queues[item->source].read_bytes += item->body.len;
     }
@@ -138,7 +138,7 @@ void intake_read(struct scheduler *s, struct item *item, const struct bus_delive
     struct intake_queue *in = &s->intake.queues[item->source];
     struct waiting *w;
 
-    if (is_small(item) || (list_empty(&in->waiting) && has_capacity(in, item))) {
+    if (item->batch || is_small(item) || (list_empty(&in->waiting) && has_capacity(in, item))) {
         read_item(s, item, d);
         return;
     }

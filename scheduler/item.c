@@ -61,6 +61,8 @@ void item_free(struct scheduler *s, struct item *item)
 
 void item_give_back(struct scheduler *s, struct item *item)
 {
+    if (item->batch)
+        item = item->batch;
     if (item->handle)
         effects_add(s->out, EFFECT_REQUEUE, item->handle);
     item->handle = 0;

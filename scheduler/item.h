@@ -38,7 +38,8 @@ enum item_large {
 };
 
 struct item {
-    struct list link; /* in scheduler.items */
+    struct list link;   /* in scheduler.items */
+    struct item *batch; /* the message of several Submits that it came in, and that waits for it */
     const struct item_kind *kind;
     uint64_t handle; /* of the delivery; 0: there is nothing to acknowledge */
     int source;
@@ -73,9 +74,10 @@ struct item *item_internal(struct scheduler *s);
 /* Releases one reference to the item. When the last is released the delivery is acknowledged. */
 void item_unref(struct scheduler *s, struct item *item);
 
-/* Gives a delivery back to the broker, which may deliver it to any scheduler. To be called when one
- * of the two connections is lost and nothing that the delivery asks for was begun. Has no effect if
- * it came by the lost connection: then the broker has it already. */
+/* Gives a delivery back to the broker, with all that came in one message, which may deliver it to
+ * any scheduler. To be called when one of the two connections is lost and nothing that the delivery
+ * asks for was begun. Has no effect if it came by the lost connection: then the broker has it
+ * already. */
 void item_give_back(struct scheduler *s, struct item *item);
 
 /* Frees an item without acknowledging it: the scheduler is about to be freed. */

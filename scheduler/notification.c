@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "model/status.h"
 #include "scheduler/alert.h"
+#include "scheduler/client_batch.h"
 #include "scheduler/dead_letter.h"
 #include "scheduler/definition.h"
 #include "scheduler/event.h"
@@ -233,6 +234,20 @@ static void set_facts(struct scheduler *s, Drover__V1__JobEvent *m, const struct
     m->steps_open = job->open;
 }
 
+static void add_to_batch(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
+                         const struct ops_job *job, struct ops_address to)
+{
+    client_batch_add(s, op,
+                     &(struct client_message){
+                         .body = &m->base,
+                         .json = job->json,
+                         .reply_to = effects_text(s->out, to.reply_to),
+                         .correlation = effects_text(s->out, to.correlation),
+                         .sender = effects_text(s->out, job->submitter),
+                     });
+}
+
+/* An earlier client need not read batches. */
 static void publish_to_client(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
                               const struct ops_job *job, struct ops_address to, bool earlier)
 {
@@ -287,7 +302,9 @@ static void publish_settled(struct scheduler *s, struct notification_op *n,
                                                       effects_text(s->out, job->reply_to))));
     } else {
         event_publish(s, op, &m, w, name);
-        if (job->reply_to.len > 0)
+        if (job->reply_to.len > 0 && job->batches)
+            add_to_batch(s, op, &m, job, (struct ops_address){job->reply_to, job->correlation});
+        else if (job->reply_to.len > 0)
             publish_to_client(s, op, &m, job, (struct ops_address){job->reply_to, job->correlation},
                               false);
         for (uint32_t i = 0; n->publishes_earlier && i < job->n_earlier; i++)

@@ -26,6 +26,7 @@
 #include "scheduler/poison.h"
 #include "scheduler/publish.h"
 #include "scheduler/state.h"
+#include "scheduler/submits.h"
 
 /* In place of a reason of wire_decode(). LIMIT: the sender may repeat the message later. DENIED:
  * the sender may not send it. */
@@ -205,12 +206,28 @@ static void note_transient(struct scheduler *s, const struct item *item)
                           "delivery mode 2"));
 }
 
+static void read_submits(struct scheduler *s, struct item *item, const struct bus_delivery *d)
+{
+    struct problem problem = {0};
+    const char *bad = d->oversize ? "TOO_LARGE" : submits_read(s, item, d, &problem);
+
+    if (!bad)
+        return;
+    item->json = d->body.len > 0 && *d->body.data == '{';
+    (void)set_reply_to(s, item, NULL);
+    on_refused(s, item, d, bad, &problem);
+}
+
 /* Reads a message and begins what it asks for. */
 static void read_message(struct scheduler *s, struct item *item, const struct bus_delivery *d)
 {
     struct problem problem = {0};
     const char *limit, *bad;
 
+    if (d->batch && d->source == SCHEDULER_SUBMIT) {
+        read_submits(s, item, d);
+        return;
+    }
     poison_read(s, item);
     limit = limit_reason(s, item, &problem);
     if (item->source == SCHEDULER_REPLIES && on_replies_ignored(s, item))
@@ -242,6 +259,7 @@ static void on_done(struct scheduler *s, struct item *item)
     if (item->suspect)
         poison_done(s, item);
     intake_done(s, item);
+    submits_done(s, item);
 }
 
 static const struct item_kind DELIVERY = {.give_up = dead_letter_send, .done = on_done};

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "scheduler/access.h"
 #include "scheduler/allowance.h"
+#include "scheduler/client_batch.h"
 #include "scheduler/dead_letter.h"
 #include "scheduler/definition.h"
 #include "scheduler/publish.h"
@@ -67,7 +68,17 @@ static void receipt(struct scheduler *s, struct op *op, Drover__V1__ReceiptCode 
         m.workflow = (char *)w->full_name;
         m.steps = w->n_steps;
     }
-    publish_reply(s, op, &m.base);
+    if (*op->item->reply_to && op->item->message.submit->batches)
+        client_batch_add(s, op,
+                         &(struct client_message){
+                             .body = &m.base,
+                             .json = op->item->json,
+                             .reply_to = op->item->reply_to,
+                             .correlation = op->item->correlation,
+                             .sender = op->item->user,
+                         });
+    else
+        publish_reply(s, op, &m.base);
 }
 
 /* Without a reply queue the Submit becomes a dead letter, for a person. */
@@ -230,6 +241,7 @@ static void submission_digest(const Drover__V1__Submit *m, const struct workflow
 
     bare.reply_to = bare.traceparent = (char *)protobuf_c_empty_string;
     bare.definition = NULL;
+    bare.batches = false;
     /* EVENTS_STEP_REPLY is left out of the digest; the older values of `events` are part of it. */
     if (bare.events == DROVER__V1__EVENTS__EVENTS_STEP_REPLY)
         bare.events = DROVER__V1__EVENTS__EVENTS_UNSPECIFIED;
@@ -305,6 +317,7 @@ static void set_submit(struct submit_op *o, const struct scheduler *s, const str
         .most_jobs = allowance_share(s, limits.jobs),
         .most_bytes = allowance_share(s, limits.bytes),
         .json = op->item->json,
+        .batches = m->batches,
     };
 }
 

@@ -158,7 +158,7 @@ bool poison_takes(struct scheduler *s, struct item *item, const struct bus_deliv
 {
     char digest[ID_DIGEST_LEN + 1];
 
-    if (d->redelivered) {
+    if (d->redelivered && !d->batch) {
         id_digest(item->body, digest);
         item->suspect = or_abort(strdup(digest));
         add(s, &s->suspects.waiting, item, d, digest);

@@ -41,6 +41,7 @@ static void configure(struct scheduler *s, const struct scheduler_config *config
     s->publishes.most = config->most_unconfirmed;
     s->dispatcher.other_actors_left = config->declared_actors;
     s->recording.pace.few = s->dispatcher.pace.few = config->few;
+    s->client_batches.pace.few = config->few;
 }
 
 int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
@@ -65,6 +66,7 @@ int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
     on_delivery_init(s);
     list_init(&s->suspects.waiting);
     list_init(&s->suspects.held);
+    list_init(&s->client_batches.waiting);
     list_init(&s->watches.list);
     loss_init(&s->losses);
     dispatch_init(&s->dispatcher, &REPORTS);
@@ -93,6 +95,7 @@ struct scheduler *scheduler_free(struct scheduler *s)
     registration_free(s);
     definition_free_all(s);
     dispatch_free(s);
+    client_batch_free(s);
     service_time_free_all(s);
     watch_lost(s);
     alert_cause_free_all(s);
@@ -132,6 +135,7 @@ static void on_tick(struct scheduler *s)
     alert_group_tick(s);
     record_flush(s);
     dispatch_flush(s);
+    client_batch_flush(s);
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -146,6 +150,7 @@ static int64_t next_tick(const struct scheduler *s)
     next = earlier(next, poison_next(s));
     next = earlier(next, record_next(s));
     next = earlier(next, dispatch_next(s));
+    next = earlier(next, client_batch_next(s));
     next = earlier(next, loss_next(s));
     return earlier(earlier(next, watch_next(s)), alert_group_next(s));
 }

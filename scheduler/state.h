@@ -30,6 +30,7 @@
 #include "base/rng.h"
 #include "scheduler/alert.h"
 #include "scheduler/allowance.h"
+#include "scheduler/client_batch.h"
 #include "scheduler/dead_letter.h"
 #include "scheduler/definition.h"
 #include "scheduler/dispatch.h"
@@ -73,6 +74,7 @@ struct scheduler {
     struct publishes publishes;
     struct recording recording;
     struct dispatcher dispatcher;
+    struct client_batches client_batches;
     struct intake intake;
     struct suspects suspects;
     struct watches watches;

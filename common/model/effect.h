@@ -26,6 +26,7 @@ struct bus_delivery {
     bool redelivered;
     bool resent;    /* header drover-resent: an agent may have another copy already */
     bool transient; /* neither it nor its queue is on disk: a broker that restarts loses it */
+    bool batch;     /* its type is drover.v1.Submits */
     bool oversize;  /* the body was cut at the limit: it is refused, or a dead letter */
     struct bytes body;
     const char *actor; /* of the task queue that it came from; for replies, what wire_reply_by()

@@ -238,6 +238,15 @@ void ops_label(struct buf *out, const char *name, const char *value)
     buf_printf(out, "%zu:%s=%s", strlen(name) + 1 + strlen(value), name, value);
 }
 
+/* How the client reads events, by whether it reads JSON, and batches. */
+static const char *const FORMATS[2][2] = {{"", "batches"}, {"json", "json batches"}};
+
+static void read_format(struct bytes format, bool *json, bool *batches)
+{
+    *json = bytes_is(format, FORMATS[1][0]) || bytes_is(format, FORMATS[1][1]);
+    *batches = bytes_is(format, FORMATS[0][1]) || bytes_is(format, FORMATS[1][1]);
+}
+
 void ops_submit(struct effects *fx, uint64_t id, uint32_t partition,
                 const struct ops_submit_args *op)
 {
@@ -249,7 +258,7 @@ void ops_submit(struct effects *fx, uint64_t id, uint32_t partition,
         {"labels", op->labels},
         {"traceparent", text_of(op->traceparent)},
         {"submitter", text_of(op->submitter)},
-        {"format", bytes_str(op->json ? "json" : "")},
+        {"format", bytes_str(FORMATS[op->json][op->batches])},
     };
     struct args a = args_new(fx, AT_SUBMIT_VALUES + AT_FIELD_VALUES * (int)array_size(data));
     int at = AT_SUBMIT_VALUES;
@@ -886,7 +895,7 @@ static void read_data_fields(const struct bytes *values, struct ops_job *out)
     out->reply_to = values[AT_DATA_FIELDS_REPLY_TO];
     out->correlation = values[AT_DATA_FIELDS_CORRELATION];
     out->traceparent = values[AT_DATA_FIELDS_TRACEPARENT];
-    out->json = bytes_is(values[AT_DATA_FIELDS_FORMAT], "json");
+    read_format(values[AT_DATA_FIELDS_FORMAT], &out->json, &out->batches);
     out->held = values[AT_DATA_FIELDS_HELD];
     out->error = values[AT_DATA_FIELDS_ERROR];
     if (out->failure.len > 0 && memchr(out->failure.data, '|', out->failure.len))
@@ -1088,7 +1097,7 @@ int ops_read_notification(struct ops_reader *r, struct effects *fx, struct ops_j
     out->reply_to = values[AT_NOTICE_REPLY_TO];
     out->correlation = values[AT_NOTICE_CORRELATION];
     out->traceparent = values[AT_NOTICE_TRACEPARENT];
-    out->json = bytes_is(values[AT_NOTICE_FORMAT], "json");
+    read_format(values[AT_NOTICE_FORMAT], &out->json, &out->batches);
     out->notifications = to_u32(r, values[AT_NOTICE_TRIES]);
     out->outcome = values[AT_NOTICE_OUTCOME]; /* from here on: as it was when that turn ended */
     out->phase = values[AT_NOTICE_PHASE];
@@ -1437,7 +1446,7 @@ int ops_read_step_events(struct ops_reader *r, struct effects *fx, struct ops_st
     out->submitter = values[AT_EVENTS_SUBMITTER];
     out->to.reply_to = values[AT_EVENTS_REPLY_TO];
     out->to.correlation = values[AT_EVENTS_CORRELATION];
-    out->json = bytes_is(values[AT_EVENTS_FORMAT], "json");
+    read_format(values[AT_EVENTS_FORMAT], &out->json, &(bool){false}); /* each comes alone */
     out->n = r->left / AT_EVENT_VALUES;
     out->events = effects_alloc(fx, out->n * sizeof(*out->events));
     for (uint32_t i = 0; i < out->n; i++)

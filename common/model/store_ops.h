@@ -103,6 +103,7 @@ struct ops_submit_args {
     int64_t most_jobs;     /* of the owner in this partition; 0 for no limit */
     int64_t most_bytes; /* that the jobs of the owner in this partition may take; 0 for no limit */
     bool json;          /* events of the job are JSON */
+    bool batches;       /* several may share a message */
 };
 
 /* The label by which the jobs of one user are found. No label of a message has this name. */
@@ -331,6 +332,7 @@ struct ops_job {
     uint32_t failures;      /* how often a failure has kept the job from where it was to go */
     struct bytes workflow, submitter, labels, reply_to, correlation, traceparent;
     bool json;         /* events of the job are JSON */
+    bool batches;      /* several may share a message */
     struct bytes held; /* "since who why" of its hold */
     struct bytes input;
     struct ops_step *steps; /* only of ops_read_job() */

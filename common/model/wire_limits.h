@@ -42,6 +42,7 @@
 #define WIRE_CONTENT_TYPE_MAX 128
 #define WIRE_TOKEN_MAX 64
 #define WIRE_REPLIES_MAX 1000 /* replies, and as many Progress, that are read of one message */
+#define WIRE_SUBMITS_MAX 100  /* Submits in one message */
 #define WIRE_BATCH_MAX 8      /* requests that a scheduler puts into one message */
 #define WIRE_REASON_MAX 1024
 #define WIRE_BY_MAX 128

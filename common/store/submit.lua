@@ -42,12 +42,17 @@ local function set_address(data, reply_to, correlation)
   call('HSET', data, 'reply_to', reply_to, 'correlation', correlation, 'earlier', concat(earlier))
 end
 
-local function submit_again(p, job, digest, redelivered, reply_to, correlation, owner)
+local function submit_again(p, job, digest, redelivered, reply_to, correlation, owner, list, first)
   if call('HGET', job.key, 'digest') ~= digest or is_others(p, job.id, owner) then
     return only_code('CONFLICT', job.now)
   end
   if reply_to ~= '' then
     set_address(p .. 'data:' .. job.id, reply_to, correlation)
+    for _, name, text in each.field(list, first) do
+      if name == 'format' then
+        call('HSET', p .. 'data:' .. job.id, name, text)
+      end
+    end
   end
   if redelivered == '1' then
     add_in_flight_after(job, WALK.ROOTS)
@@ -213,7 +218,7 @@ function functions.submit(p, job_id, digest, definition, workflow, redelivered, 
   local now = now_ms()
   if call('EXISTS', p .. 'job:' .. job_id) == 1 then
     local job = load(p, job_id, now, '0')
-    return submit_again(p, job, digest, redelivered, reply_to, correlation, owner)
+    return submit_again(p, job, digest, redelivered, reply_to, correlation, owner, list, first)
   end
   start_at, owner, horizon = tonumber(start_at), owner or '', tonumber(horizon or '0')
   local code = refusal(p, now, start_at, complete_by, owner, horizon, jobs)

@@ -112,6 +112,17 @@ def control(command, body, **more):
 
 # Name in the page -> message, fields by their names in the .proto.
 EXAMPLES = {
+    "Submits": ("Submits", {"submits": [
+        {"job_id": job, "workflow": "order", "batches": True}
+        for job in ("order-17", "order-18")]}),
+    "Receipts": ("Receipts", {"receipts": [
+        {"job_id": "order-17", "code": "RECEIPT_CODE_CREATED", "workflow": WORKFLOW, "steps": 2},
+        {"job_id": "order-18", "code": "RECEIPT_CODE_ALREADY", "workflow": WORKFLOW, "steps": 2}]}),
+    "JobEvents": ("JobEvents", {"events": [
+        {"kind": "EVENT_KIND_SETTLED", "job_id": "order-17", "seq": 9,
+         "outcome": "OUTCOME_SUCCEEDED"},
+        {"kind": "EVENT_KIND_SETTLED", "job_id": "order-18", "seq": 7,
+         "outcome": "OUTCOME_SUCCEEDED"}]}),
     "Submit": (
         "Submit",
         {

@@ -2,12 +2,15 @@
 /*
  * Fuzz: any body, decoded as each message type in turn
  *
- * A message that is accepted can be encoded in both encodings, and the result is accepted again.
+ * A message that is accepted can be encoded in both encodings, and the result is accepted again. A
+ * body is also split into Submits, as protobuf-c decodes it.
  */
 #include <assert.h>
 
 #include "fuzz.h"
 #include "model/wire.h"
+#include "model/wire_split.h"
+#include "model/wire_unpack.h"
 
 static void items_check(const struct wire_message *m)
 {
@@ -54,9 +57,32 @@ static void decode(enum wire_type type, struct bytes body)
     again_check(&m, true);
 }
 
+static void split(struct bytes body)
+{
+    struct bytes items[WIRE_SUBMITS_MAX];
+    ProtobufCMessage *whole = NULL;
+    struct problem problem;
+    size_t n;
+    int r = wire_split(body, items, &n, &problem);
+
+    assert(r == 0 ? n > 0 && n <= WIRE_SUBMITS_MAX : n == 0);
+    for (size_t i = 0; i < n; i++)
+        assert(items[i].data >= body.data && items[i].data + items[i].len <= body.data + body.len);
+    if (wire_unpack_batch(&drover__v1__submits__descriptor, body, "", &whole, &problem) == 0 &&
+        (body.len == 0 || *body.data != '{')) {
+        size_t submits = ((Drover__V1__Submits *)whole)->n_submits;
+
+        assert(r == (submits > 0 && submits <= WIRE_SUBMITS_MAX ? 0 : WIRE_E_INVALID));
+        assert(r || n == submits);
+    }
+    if (whole)
+        protobuf_c_message_free_unpacked(whole, NULL);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     for (int type = 0; type < WIRE_TYPES; type++)
         decode((enum wire_type)type, bytes_of(data, size));
+    split(bytes_of(data, size));
     return 0;
 }

@@ -18,6 +18,7 @@ import wire
 LOST = (pika.exceptions.AMQPConnectionError, pika.exceptions.AMQPChannelError, OSError)
 UNROUTED = (pika.exceptions.UnroutableError, pika.exceptions.NackError)
 CONFIRM_S = 20
+BATCHES = {"Receipts": wire.Receipts, "JobEvents": wire.JobEvents}
 
 
 def publish(channel, *arguments, **more):
@@ -56,6 +57,7 @@ class Client:
         self._commands = itertools.count(1)
         # gets each Submit, each Control, and each message that the client receives
         self.watch = lambda message: None
+        self.batches = []  # of Receipts and JobEvents
         self.receipts = {}  # job -> its Receipts, in order
         self.events = {}  # job -> its JobEvents, in order
         self.answers = {}  # command id -> Answer
@@ -140,19 +142,24 @@ class Client:
 
     def _take(self, properties, body):
         kind = (properties.type or "").removeprefix("drover.v1.")
-        message = {"Receipt": wire.Receipt, "JobEvent": wire.JobEvent, "Answer": wire.Answer}[
-            kind
-        ]()
+        message = {"Receipt": wire.Receipt, "JobEvent": wire.JobEvent, "Answer": wire.Answer,
+                   **BATCHES}[kind]()
         message.ParseFromString(body)
-        self.watch(message)
-        if kind == "Receipt":
-            self.receipts.setdefault(message.job_id, []).append(message)
-        elif kind == "JobEvent" and message.kind == wire.EVENT_KIND_STEP:
-            pass  # only for self.watch
-        elif kind == "JobEvent":
-            self.events.setdefault(message.job_id, []).append(message)
+        if kind in BATCHES:
+            self.batches.append(message)
+            for one in (*getattr(message, "receipts", ()), *getattr(message, "events", ())):
+                self._file(one)
         else:
+            self._file(message)
+
+    def _file(self, message):
+        self.watch(message)
+        if isinstance(message, wire.Receipt):
+            self.receipts.setdefault(message.job_id, []).append(message)
+        elif isinstance(message, wire.Answer):
             self.answers[message.command_id] = message
+        elif message.kind != wire.EVENT_KIND_STEP:  # that is only for self.watch
+            self.events.setdefault(message.job_id, []).append(message)
 
     def pump(self):
         """Takes all messages from the reply queue. One that was not acknowledged before the

@@ -24,6 +24,7 @@ SUPERVISOR = "tests/sim/test_supervisor"
 LOSS = "tests/unit/test_loss"
 LOSSES = "tests/sim/test_losses"
 SUSPECTS = "tests/sim/test_suspects"
+SUBMITS = "tests/sim/test_submits"
 LIMITS_MEMORY = "tests/sim/test_limits_memory"
 LIMITS_USERS = "tests/sim/test_limits_users"
 LIMITS_AGENTS = "tests/sim/test_limits_agents"
@@ -3177,6 +3178,114 @@ RULES = {
             "if (d->repeated && recent_has",
             "if (false && recent_has",
             f"{AGENT} test_redelivered_to_the_same_process",
+        ),
+    },
+    "Many Submits come in one message, and each is judged by itself": {
+        "one invalid Submit spoils those after it": (
+            "scheduler/submits.c",
+            "            intake_read(s, submit, &one);\n",
+            "            intake_read(s, submit, &one);\n        if (s->stats.rejected > 0)\n"
+            "            r = WIRE_E_INVALID;\n",
+            f"{SUBMITS} test_each_by_itself",
+        ),
+        "the message is acknowledged before its Submits are recorded": (
+            "scheduler/submits.c",
+            "        submit->batch = item;\n        item->refs++;\n",
+            "",
+            f"{SUBMITS} test_redelivered",
+        ),
+        "a Submit of a batch takes the id of the message": (
+            "scheduler/submits.c",
+            "        one.message_id = \"\";\n",
+            "",
+            f"{SUBMITS} test_each_by_itself",
+        ),
+        "a batch that kills schedulers is a dead letter as a whole": (
+            "scheduler/poison.c",
+            "    if (d->redelivered && !d->batch) {\n",
+            "    if (d->redelivered) {\n",
+            f"{SUSPECTS} test_poison_among_submits",
+        ),
+        "any message may be a batch of Submits": (
+            "scheduler/on_delivery.c",
+            "    if (d->batch && d->source == SCHEDULER_SUBMIT) {\n",
+            "    if (d->batch) {\n",
+            f"{SUBMITS} test_other_messages",
+        ),
+        "a Submit may have any number of others beside it": (
+            "common/model/wire_split.c",
+            "    if (items.n == 0 || items.n > WIRE_SUBMITS_MAX) {\n",
+            "    if (items.n == 0) {\n",
+            "tests/unit/test_wire_split test_count",
+        ),
+        "a field of a newer protocol makes a batch unreadable": (
+            "common/model/wire_split.c",
+            "        else if (tag >> 3 == SUBMITS_FIELD)\n            return false;\n",
+            "        else\n            return false;\n",
+            "tests/unit/test_wire_split test_protobuf",
+        ),
+        "a bracket in a text ends a Submit": (
+            "common/model/wire_split.c",
+            "    while (left->len > 0 && next(left) != '\"')\n"
+            "        skip(left, next(left) == '\\\\' && left->len > 1 ? 2 : 1);\n",
+            "",
+            "tests/unit/test_wire_split test_json",
+        ),
+        "Submits of a batch are not given back with it": (
+            "scheduler/item.c",
+            "    if (item->batch)\n        item = item->batch;\n",
+            "",
+            f"{SUSPECTS} test_broker_lost_with_submits",
+        ),
+        "Submits of a batch wait for the bytes that the batch takes": (
+            "scheduler/intake.c",
+            "    if (item->batch || is_small(item) ||",
+            "    if (is_small(item) ||",
+            f"{SUBMITS} test_large_batch",
+        ),
+    },
+    "Receipts and ends for a client that asks for it share messages": {
+        "a client that does not read batches gets them": (
+            "scheduler/on_submit.c",
+            "op->item->message.submit->batches)",
+            "true)",
+            f"{SUBMITS} test_receipts",
+        ),
+        "the ends of jobs come alone": (
+            "scheduler/notification.c",
+            "job->reply_to.len > 0 && job->batches)",
+            "false)",
+            f"{SUBMITS} test_ends",
+        ),
+        "clients get the Receipts of others": (
+            "scheduler/client_batch.c",
+            "            strcmp(b->reply_to, m->reply_to) == 0 && ",
+            "            ",
+            f"{SUBMITS} test_receipts",
+        ),
+        "a batch may have any size": (
+            "scheduler/client_batch.c",
+            " || b->body.len >= CLIENT_BATCH_BYTES)",
+            ")",
+            f"{SUBMITS} test_large_ends",
+        ),
+        "Receipts wait for more without end": (
+            "scheduler/scheduler.c",
+            "    next = earlier(next, client_batch_next(s));\n",
+            "",
+            f"{SUBMITS} test_ends",
+        ),
+        "the first Submit decides how the client reads": (
+            lua("submit"),
+            "      if name == 'format' then\n",
+            "      if false then\n",
+            f"{SUBMITS} test_redelivered",
+        ),
+        "a Submit with batches is another one than without": (
+            "scheduler/on_submit.c",
+            "    bare.batches = false;\n",
+            "",
+            f"{SUBMITS} test_redelivered",
         ),
     },
     "A client whose Submits a restart of the broker would lose is named": {

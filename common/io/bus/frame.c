@@ -237,7 +237,7 @@ int frame_decode_content(struct bytes payload, struct content *out)
     out->message_id = read_if(&r, flags, AMQP_BASIC_MESSAGE_ID_FLAG);
     if (flags & AMQP_BASIC_TIMESTAMP_FLAG)
         read_number(&r, 8);
-    read_if(&r, flags, AMQP_BASIC_TYPE_FLAG);
+    out->type = read_if(&r, flags, AMQP_BASIC_TYPE_FLAG);
     out->user_id = read_if(&r, flags, AMQP_BASIC_USER_ID_FLAG);
     return 0;
 }

@@ -57,6 +57,7 @@ int frame_decode_start(const struct frame *frame, struct frame_start *out);
 struct content {
     uint64_t body_size;
     struct bytes content_type;
+    struct bytes type;
     struct bytes message_id;
     struct bytes correlation_id;
     struct bytes reply_to;

@@ -11,6 +11,7 @@
 
 #include "io/bus/bus.h"
 #include "io/bus/frame.h"
+#include "model/wire_message.h"
 
 struct bus_delivery *bus_delivery_free(struct bus_delivery *d)
 {
@@ -67,6 +68,7 @@ static struct incoming *incoming_new(const struct content *c, const char *actor,
         .actor = place(&at, bytes_str(actor)),
         .resent = c->resent,
         .transient = !c->persistent,
+        .batch = bytes_is(c->type, drover__v1__submits__descriptor.name),
     };
     in->body = at;
     in->delivery.body = bytes_of(in->body, body_size);

@@ -40,6 +40,8 @@ struct world {
     uint64_t seed;
     const char *poison; /* a job; recording it kills */
     bool deaf;          /* no submission is answered */
+    bool batched;       /* the second message has all others */
+    unsigned jobs;      /* created */
     int given_back;     /* messages, to the broker */
     bool dying;
 };
@@ -59,6 +61,7 @@ static void call(struct world *w, const struct effect *e)
         return;
     simstore_call(w->store, STORE_EPOCH + w->now, false, e->store.partition, e->store.function,
                   e->store.args, e->store.n, &answer);
+    w->jobs += submits && answer.n > 0 && bytes_is(answer.items[0], "CREATED");
     feed(w, (struct scheduler_event){.type = SCHEDULER_ANSWER, .id = e->id, .answer = &answer});
 }
 
@@ -128,13 +131,14 @@ static void birth(struct world *w)
     feed(w, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = 2, .run = "run"});
 }
 
-static void deliver_one(struct world *w, int i)
+static void deliver_body(struct world *w, int i, struct bytes body, bool batch)
 {
     struct message *m = &w->messages[i];
     const struct bus_delivery d = {.handle = (uint64_t)i + 1,
                                    .source = SCHEDULER_SUBMIT,
                                    .redelivered = m->delivered,
-                                   .body = buf_bytes(&m->body),
+                                   .batch = batch,
+                                   .body = body,
                                    .content_type = "",
                                    .message_id = "",
                                    .correlation_id = "",
@@ -151,10 +155,36 @@ static void deliver_one(struct world *w, int i)
         feed(w, (struct scheduler_event){.type = SCHEDULER_DELIVERY, .delivery = &d});
 }
 
+static void deliver_one(struct world *w, int i)
+{
+    deliver_body(w, i, buf_bytes(&w->messages[i].body), false);
+}
+
+/* Protobuf merges the fields of messages that follow each other. */
+static void deliver_batch(struct world *w)
+{
+    CLEANUP(buf_deinit) struct buf body = {0};
+
+    for (int i = 1; i < MESSAGES; i++) {
+        Drover__V1__Submits all = DROVER__V1__SUBMITS__INIT;
+        CLEANUP(wire_free) struct wire_message m = {0};
+
+        assert_int_equal(wire_decode(WIRE_SUBMIT, buf_bytes(&w->messages[i].body), NULL, &m, NULL),
+                         0);
+        all.submits = &m.submit;
+        all.n_submits = 1;
+        assert_int_equal(wire_encode(&all.base, false, &body), 0);
+    }
+    deliver_body(w, 1, buf_bytes(&body), true);
+}
+
 static void deliver(struct world *w)
 {
-    for (int i = 0; i < MESSAGES; i++)
+    deliver_one(w, 0);
+    for (int i = 1; i < MESSAGES && !w->batched; i++)
         deliver_one(w, i);
+    if (w->batched)
+        deliver_batch(w);
 }
 
 /* Runs an incarnation until it dies or all is done. */
@@ -211,6 +241,25 @@ static void test_poison(void **state)
     assert_true(w->messages[2].dead);
 }
 
+/* All messages but the first are in one. The Submit that kills is found, and is the only dead
+ * letter; it kills three incarnations, as one that is alone. */
+static void test_poison_among_submits(void **state)
+{
+    struct world *w = *state;
+    int killed = 0;
+
+    w->poison = "j2";
+    w->batched = true;
+    while (!run_incarnation(w))
+        assert_in_range(++killed, 1, 3);
+    assert_int_equal(killed, 3);
+    assert_true(w->messages[0].done);
+    assert_true(w->messages[1].done); /* that with all the others */
+    assert_int_equal(dead(w), 1);
+    assert_true(w->messages[2].dead);
+    assert_int_equal(w->jobs, MESSAGES - 1);
+}
+
 /* New messages kill one incarnation after the other, each while it has begun the same old message,
  * which the store is slow to answer. The second one begins that alone, and survives it. */
 static void test_killed_by_other_messages(void **state)
@@ -253,6 +302,24 @@ static void test_broker_lost_while_alone(void **state)
     w->deaf = false;
     assert_true(run_incarnation(w));
     assert_done(w);
+    assert_int_equal(dead(w), 0);
+}
+
+/* A message of several Submits goes back as a whole, once, although some of them are recorded. */
+static void test_broker_lost_with_submits(void **state)
+{
+    struct world *w = *state;
+
+    w->batched = true;
+    w->messages[1].delivered = true;
+    w->deaf = true;
+    birth(w);
+    deliver_batch(w);
+    feed(w, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN});
+    assert_int_equal(w->given_back, 1);
+    w->deaf = false;
+    assert_true(run_incarnation(w));
+    assert_int_equal(w->jobs, MESSAGES);
     assert_int_equal(dead(w), 0);
 }
 
@@ -401,6 +468,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_poison),
+        TEST(test_poison_among_submits),
+        TEST(test_broker_lost_with_submits),
         TEST(test_killed_by_other_messages),
         TEST(test_broker_lost_while_alone),
         TEST(test_restarts_of_the_broker),
