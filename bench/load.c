@@ -4,7 +4,8 @@
  *
  * A job is a chain of S steps, or a fan: one step, S - 2 that depend on it, one that depends on all
  * of those. W jobs are in flight, each with its definition and an input; all share a private reply
- * queue. Prints seconds, steps/s and latencies from Submit to event as JSON, like limit.c.
+ * queue. With batches those that begin together share a message, and so may answers. Prints
+ * seconds, steps/s and latencies from Submit to event as JSON, like limit.c.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -31,11 +32,12 @@ static const char usage[] =
     "  --payload N      bytes of each job's input, which every step returns (100)\n"
     "  --sleep N        the last step takes N ms, the first none, those between in proportion\n"
     "  --actor NAME     of all steps (bench)\n"
+    "  --batch N        jobs in a message, at most, and answers in batches (each alone)\n"
     "  --rate N         jobs a second, as the window allows (as fast as they end)\n"
     "  --prefix TEXT    of the jobs' ids (load)\n";
 
 struct options {
-    int jobs, window, steps, payload, sleep_ms, rate;
+    int jobs, window, steps, payload, sleep_ms, rate, batch;
     bool fan;
     const char *prefix, *actor;
 };
@@ -54,7 +56,9 @@ struct run {
     char replies[128];
     Drover__V1__Workflow definition;
     uint8_t *input, *body;
-    size_t size; /* of body */
+    size_t size; /* allocated for body */
+    size_t len;  /* of body; 0: no job is in it yet */
+    int in_body; /* jobs */
     double *began, *latency;
     double start, last_event; /* when the run began, and when the last event came */
     int begun, done;
@@ -124,12 +128,34 @@ static void define(struct run *r)
 
 /* ---- jobs ---- */
 
+/* Appends a message to the body. */
+static void append(struct run *r, const ProtobufCMessage *m)
+{
+    size_t size = r->len + protobuf_c_message_get_packed_size(m);
+
+    if (size > r->size) {
+        r->body = realloc(r->body, size);
+        bench_check(r->body, "allocating");
+        r->size = size;
+    }
+    r->len += protobuf_c_message_pack(m, r->body + r->len);
+    r->in_body++;
+}
+
+static void publish(struct run *r)
+{
+    if (r->in_body > 0)
+        amqp_peer_publish(&r->peer, "drover.submit", "submit", NULL, r->body, r->len);
+    r->len = 0;
+    r->in_body = 0;
+}
+
 static void begin(struct run *r)
 {
-    Drover__V1__Submit m = DROVER__V1__SUBMIT__INIT;
+    Drover__V1__Submits all = DROVER__V1__SUBMITS__INIT;
+    Drover__V1__Submit m = DROVER__V1__SUBMIT__INIT, *list = &m;
     Drover__V1__Payload payload = DROVER__V1__PAYLOAD__INIT;
     char id[128];
-    size_t size;
 
     snprintf(id, sizeof(id), "%s-%d", r->options.prefix, r->begun);
     payload.data.data = r->input;
@@ -138,15 +164,13 @@ static void begin(struct run *r)
     m.definition = &r->definition;
     m.input = &payload;
     m.reply_to = r->replies;
-    size = drover__v1__submit__get_packed_size(&m);
-    if (size > r->size) {
-        r->body = realloc(r->body, size);
-        bench_check(r->body, "allocating");
-        r->size = size;
-    }
+    m.batches = r->options.batch > 0;
+    all.submits = &list;
+    all.n_submits = 1;
+    append(r, m.batches ? &all.base : &m.base); /* protobuf merges fields that follow each other */
     r->began[r->begun++] = bench_seconds();
-    amqp_peer_publish(&r->peer, "drover.submit", "submit", NULL, r->body,
-                      drover__v1__submit__pack(&m, r->body));
+    if (r->in_body >= r->options.batch)
+        publish(r);
 }
 
 static void on_settled(struct run *r, const Drover__V1__JobEvent *event)
@@ -163,15 +187,28 @@ static void on_settled(struct run *r, const Drover__V1__JobEvent *event)
     r->last_event = bench_seconds();
 }
 
-/* A Receipt has its code where a JobEvent has its job id, so only a JobEvent decodes to SETTLED. */
+static void on_events(struct run *r, amqp_bytes_t body)
+{
+    Drover__V1__JobEvents *all = drover__v1__job_events__unpack(NULL, body.len, body.bytes);
+
+    if (!all)
+        return;
+    for (size_t i = 0; i < all->n_events; i++)
+        if (all->events[i]->kind == DROVER__V1__EVENT_KIND__EVENT_KIND_SETTLED)
+            on_settled(r, all->events[i]);
+    drover__v1__job_events__free_unpacked(all, NULL);
+}
+
+/* A Receipt has its code where a JobEvent has its job id, so only a JobEvent decodes to SETTLED;
+ * and only JobEvents to several of them. */
 static void on_message(struct run *r, amqp_bytes_t body)
 {
     Drover__V1__JobEvent *event = drover__v1__job_event__unpack(NULL, body.len, body.bytes);
 
-    if (!event)
-        return;
-    if (event->kind == DROVER__V1__EVENT_KIND__EVENT_KIND_SETTLED)
+    if (event && event->kind == DROVER__V1__EVENT_KIND__EVENT_KIND_SETTLED)
         on_settled(r, event);
+    else if (r->options.batch > 0)
+        on_events(r, body);
     drover__v1__job_event__free_unpacked(event, NULL);
 }
 
@@ -183,6 +220,7 @@ static void begin_due(struct run *r)
 
     while (r->begun < o->jobs && r->begun < r->done + o->window && r->begun < due)
         begin(r);
+    publish(r);
 }
 
 static void work(struct run *r)
@@ -214,6 +252,7 @@ static void run(const struct options *options)
     r.latency = zeroed((size_t)options->jobs, sizeof(double));
     snprintf(r.replies, sizeof(r.replies), "bench.events.%s", options->prefix);
     amqp_peer_open(&r.peer, 256);
+    r.peer.type = options->batch > 0 ? drover__v1__submits__descriptor.name : NULL;
     amqp_peer_declare(&r.peer, r.replies, AMQP_PEER_PRIVATE);
     /* Without acks: the queue ends with this process, so no ack saves a message. */
     amqp_peer_consume(&r.peer, r.replies, true);
@@ -227,17 +266,10 @@ static void run(const struct options *options)
 int main(int argc, char **argv)
 {
     static const struct option names[] = {
-        {"jobs", 1, NULL, 'j'},
-        {"window", 1, NULL, 'w'},
-        {"steps", 1, NULL, 's'},
-        {"fan", 0, NULL, 'f'},
-        {"payload", 1, NULL, 'p'},
-        {"sleep", 1, NULL, 'm'},
-        {"actor", 1, NULL, 'a'},
-        {"prefix", 1, NULL, 'x'},
-        {"rate", 1, NULL, 'r'},
-        {"help", 0, NULL, 'h'},
-        {0},
+        {"jobs", 1, NULL, 'j'},  {"window", 1, NULL, 'w'},  {"steps", 1, NULL, 's'},
+        {"fan", 0, NULL, 'f'},   {"payload", 1, NULL, 'p'}, {"sleep", 1, NULL, 'm'},
+        {"actor", 1, NULL, 'a'}, {"prefix", 1, NULL, 'x'},  {"rate", 1, NULL, 'r'},
+        {"batch", 1, NULL, 'b'}, {"help", 0, NULL, 'h'},    {0},
     };
     struct options o = {
         .jobs = 1000, .window = 50, .steps = 5, .payload = 100, .prefix = "load", .actor = "bench"};
@@ -264,6 +296,9 @@ int main(int argc, char **argv)
             break;
         case 'r':
             o.rate = bench_number(optarg, 1);
+            break;
+        case 'b':
+            o.batch = bench_number(optarg, 1);
             break;
         case 'a':
             o.actor = optarg;

@@ -12,6 +12,9 @@ import itertools
 import statistics
 import time
 
+import pika
+import pika.exceptions
+
 import find
 import instructions
 from stack import Stack, cpu_seconds, recommended
@@ -19,6 +22,9 @@ from stack import Stack, cpu_seconds, recommended
 ROLES = ("scheduler", "supervisor", "agent")
 YEAR_MS = 365 * 86_400_000
 WINDOW = 200  # default number of jobs in flight
+TASKS = "drover.task.bench"
+IN_FLIGHT = 10_000  # requests, when RabbitMQ is killed
+CLIENT_BATCH = 32  # jobs in a message of a client that sends several at a time
 _prefixes = itertools.count()
 
 
@@ -108,15 +114,20 @@ def limit(options):
 
 
 def throughput(options):
-    """Chains of five steps; also with work, foreign agents, a strict store, and a stock one"""
+    """Chains of five steps; also with batches of Submits and answers, with work, foreign agents, a
+    strict store, and a stock one"""
     lines = []
     with drover(options) as stack:
-        loops, plain, work = in_turn(
+        loops, plain, shared, work = in_turn(
             options, lambda: bare(stack, jobs=2000), lambda: load(stack, jobs=4000),
+            lambda: load(stack, jobs=4000, batch=CLIENT_BATCH),
             lambda: load(stack, jobs=2000, sleep=10),
         )
         lines += [line_of("throughput", plain, loops, p50_ms=middle(plain)["p50_ms"],
                           calls_per_step=calls_per_step(stack)),
+                  line_of("throughput-batches", shared, loops,
+                          of_plain=round(middle(shared)["steps_per_second"] /
+                                         middle(plain)["steps_per_second"], 2)),
                   line_of("throughput-work", work, loops)]
     with drover(options) as stack:
         stack.stop("agent")
@@ -305,6 +316,52 @@ def ratios(before, after):
             for name in ("scheduler", "agent", "rabbitmq", "redis")}
 
 
+def restart(options):
+    """RabbitMQ is killed with ten thousand requests in it, then with Redis: until all are there
+    again"""
+    lines = []
+    for name, both in (("restart", False), ("restart-redis", True)):
+        (runs,) = in_turn(options, functools.partial(sent_again, options, both))
+        typical = middle(runs, "all")
+        lines.append(line(name, [run["all"] for run in runs], "s", first=typical["first"],
+                          half=typical["half"]))
+    return lines
+
+
+def sent_again(options, both):
+    """Returns how long after its return the broker has the first request again, half of them, and
+    all, in seconds."""
+    with drover(options, agent=False) as stack:
+        stack.start("load", stack.build / "bench/load", "--jobs", IN_FLIGHT, "--window", IN_FLIGHT,
+                    "--steps", 1, ready="")
+        rabbit = stack.servers[1]
+        while queue_length(rabbit) < IN_FLIGHT:
+            time.sleep(0.1)
+        stack.stop("load")
+        rabbit.kill()
+        if both:
+            stack.redis.kill()
+            stack.redis.start()
+        rabbit.start()
+        began, found = time.monotonic(), {}
+        while "all" not in found:
+            there = queue_length(rabbit)
+            for part, least in (("first", 1), ("half", IN_FLIGHT // 2), ("all", IN_FLIGHT)):
+                if there >= least:
+                    found.setdefault(part, round(time.monotonic() - began, 2))
+            time.sleep(0.02)
+        return found
+
+
+def queue_length(rabbit):
+    try:
+        where = pika.ConnectionParameters("127.0.0.1", rabbit.port)
+        with contextlib.closing(pika.BlockingConnection(where)) as connection:
+            return connection.channel().queue_declare(TASKS, passive=True).method.message_count
+    except pika.exceptions.AMQPError:
+        return 0  # it is not back yet
+
+
 def idle(options):
     """Nothing to do: time taken, memory, and how long a start takes"""
     lines = []
@@ -399,6 +456,7 @@ MEASURES = {
     "agents": agents,
     "schedulers": schedulers,
     "tls": tls,
+    "restart": restart,
     "idle": idle,
     "store-memory": store_memory,
     "growth": growth,

@@ -125,6 +125,10 @@ void amqp_peer_publish(struct amqp_peer *peer, const char *exchange, const char 
         properties._flags |= AMQP_BASIC_REPLY_TO_FLAG;
         properties.reply_to = amqp_cstring_bytes(reply_to);
     }
+    if (peer->type) {
+        properties._flags |= AMQP_BASIC_TYPE_FLAG;
+        properties.type = amqp_cstring_bytes(peer->type);
+    }
     peer->published++;
     bench_check(!amqp_basic_publish(peer->connection, 1, amqp_cstring_bytes(exchange),
                                     amqp_cstring_bytes(key), false, false, &properties, bytes),

@@ -17,6 +17,7 @@
 struct amqp_peer {
     amqp_connection_state_t connection;
     bool transient;               /* delivery mode 1 for what it publishes from now on */
+    const char *type;             /* the property, likewise; NULL: none */
     uint64_t published;           /* delivery tag of the last publish, in confirm mode */
     uint64_t confirmed;           /* all tags up to here are confirmed */
     bool early[AMQP_PEER_WINDOW]; /* confirmed tags beyond that one */

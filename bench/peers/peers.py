@@ -32,11 +32,11 @@ UNITS = {"speed": "steps/s", "p50": "ms", "p99": "ms", "fanout": "s", "cpu": "s/
 
 
 @contextlib.contextmanager
-def drover(options, python=False, **more):
+def drover(options, python=False, batch=0, **more):
     with measures.drover(options, **more) as stack:
         if python:
             start_python_agents(stack)
-        yield stack, functools.partial(measures.load, stack)
+        yield stack, functools.partial(measures.load, stack, batch=batch)
 
 
 def start_python_agents(stack):
@@ -80,6 +80,7 @@ def submit(stack, *client, jobs, window=measures.WINDOW, steps=5, fan=False):
 # And how many jobs at a time each gets, for a few seconds of work.
 SYSTEMS = {
     "drover": (drover, 4000),
+    "drover-batches": (functools.partial(drover, batch=measures.CLIENT_BATCH), 4000),
     "drover-quorum": (functools.partial(drover, replication="quorum"), 4000),
     "drover-python": (functools.partial(drover, python=True), 2000),
     "bullmq": (bullmq, 2000),
