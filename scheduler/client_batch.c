@@ -67,7 +67,8 @@ static void send(struct scheduler *s, struct client_batch *b)
     m->exchange = "";
     m->key = effects_str(s->out, b->reply_to);
     m->correlation_id = alone ? effects_str(s->out, b->correlation) : NULL;
-    m->job = alone ? effects_str(s->out, b->job) : NULL;
+    if (alone && b->type == &drover__v1__job_event__descriptor)
+        m->job = effects_str(s->out, b->job);
     m->sender = effects_str(s->out, b->sender);
     m->mandatory = true;
     free_batch(b);

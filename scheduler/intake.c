@@ -9,6 +9,9 @@
  * messages wait, the next large ones go back to the broker, and the scheduler stops consuming until
  * no more than half of that waits.
  *
+ * A suspect is read at once, because others wait for it (poison.c); so are the Submits of a message
+ * that is read. While a suspect is read alone nothing else is.
+ *
  * Called by on_delivery.c and scheduler.c; poison.c calls intake_read() for suspects.
  */
 #include "scheduler/intake.h"
@@ -138,7 +141,9 @@ void intake_read(struct scheduler *s, struct item *item, const struct bus_delive
     struct intake_queue *in = &s->intake.queues[item->source];
     struct waiting *w;
 
-    if (item->batch || is_small(item) || (list_empty(&in->waiting) && has_capacity(in, item))) {
+    bool waits = !is_small(item) && (!list_empty(&in->waiting) || !has_capacity(in, item));
+
+    if (!waits || item->batch || s->suspects.present == item) {
         read_item(s, item, d);
         return;
     }
@@ -172,8 +177,8 @@ void intake_go_on(struct scheduler *s)
 {
     struct op *op;
 
-    for (int source = 0; source < SCHEDULER_SOURCES; source++) {
-        while ((op = next(&s->intake.queues[source]))) {
+    for (int source = 0; source < SCHEDULER_SOURCES && !s->suspects.alone; source++) {
+        while (!s->suspects.alone && (op = next(&s->intake.queues[source]))) {
             read_item(s, op->item, container_of(op, struct waiting, op)->delivery);
             op_unref(s, op); /* the reference of intake_read() */
         }

@@ -45,6 +45,11 @@ struct item *item_internal(struct scheduler *s)
     return item_new(s, NULL, &internal);
 }
 
+bool item_is_large(const struct item *item)
+{
+    return (item->batch ? item->batch : item)->large != ITEM_NOT_LARGE;
+}
+
 void item_free(struct scheduler *s, struct item *item)
 {
     list_remove(&item->link);

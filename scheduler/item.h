@@ -45,6 +45,7 @@ struct item {
     int source;
     bool redelivered;
     bool json;       /* the message is in JSON, so the answers are as well */
+    bool several;    /* a message of several Submits */
     bool background; /* a stopping scheduler does not wait for it; no delivery */
     char *suspect;   /* redelivered message: digest of its body, owned; else NULL */
     unsigned refs;   /* reference count: operations, and others that keep it */
@@ -79,6 +80,9 @@ void item_unref(struct scheduler *s, struct item *item);
  * asks for was begun. Has no effect if it came by the lost connection: then the broker has it
  * already. */
 void item_give_back(struct scheduler *s, struct item *item);
+
+/* Whether its message is large, and must not be kept in memory for long. */
+bool item_is_large(const struct item *item);
 
 /* Frees an item without acknowledging it: the scheduler is about to be freed. */
 void item_free(struct scheduler *s, struct item *item);

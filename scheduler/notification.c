@@ -5,7 +5,8 @@
  * A notification says that a turn of a job has ended, or that a person is needed for a job (an
  * alert). The store call that ends the turn, or raises the alert, adds it to the outbox. It is
  * deleted when the broker has confirmed this publish. If a scheduler dies in between, the
- * supervisor asks for it (Notify), every five seconds. If the reply queue is gone, or the broker
+ * supervisor asks for it (Notify), every five seconds; a scheduler that publishes it at present
+ * ignores that, as the broker may take long to confirm. If the reply queue is gone, or the broker
  * refuses the event, the scheduler has the store put off the next try: it is tried five times in an
  * hour, then it goes to drover.dead.
  *
@@ -40,6 +41,7 @@
 /* Publishes one notification. */
 struct notification_op {
     struct alert_op alert; /* the alert, if it is one */
+    struct list node;      /* in scheduler.notifications */
     uint64_t seq;
     uint32_t tries;         /* before this one */
     bool with_results;      /* the sinks are known */
@@ -60,6 +62,24 @@ static void notification_call(struct scheduler *s, struct op *op)
     ops_inspect_notification(s->out, op_call_id(s, op), op->partition, op->job,
                              notification_of(op)->seq, RESULTS_BYTES, w ? w->sinks : NULL,
                              w ? w->n_sinks : 0);
+}
+
+static void notification_free(struct op *op)
+{
+    list_remove(&notification_of(op)->node);
+    alert_free(op);
+}
+
+/* Whether this scheduler publishes the notification at present, and does not know the outcome. */
+static bool in_progress(struct scheduler *s, const char *job, uint64_t seq)
+{
+    list_foreach(it, &s->notifications) {
+        const struct notification_op *n = list_entry(it, struct notification_op, node);
+
+        if (n->seq == seq && strcmp(n->alert.op.job, job) == 0)
+            return true;
+    }
+    return false;
 }
 
 static void settle_call(struct scheduler *s, struct op *op)
@@ -409,13 +429,20 @@ static void notification_answered(struct scheduler *s, struct op *op, struct ops
 void notification_new(struct scheduler *s, struct item *item, const char *job, uint64_t seq,
                       const char *digest)
 {
-    struct notification_op *n = op_new(s, item, job, sizeof(*n), alert_free);
+    struct notification_op *n = op_new(s, item, job, sizeof(*n), notification_free);
     struct op *op = &n->alert.op;
 
+    list_append(&s->notifications, &n->node);
     n->seq = seq;
     n->alert.published = on_published;
     memcpy(op->definition.digest, digest, strlen(digest) + 1);
     n->with_results = definition_find(s, op->definition.digest) != NULL;
     op_call(s, op, notification_call, notification_answered);
     op_unref(s, op);
+}
+
+void notification_asked(struct scheduler *s, struct item *item, const char *job, uint64_t seq)
+{
+    if (!in_progress(s, job, seq))
+        notification_new(s, item, job, seq, "");
 }

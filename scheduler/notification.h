@@ -15,5 +15,8 @@
 void notification_new(struct scheduler *s, struct item *item, const char *job, uint64_t seq,
                       const char *digest);
 
+/* A supervisor asks for it (Notify): publishes it, unless this scheduler does so at present. */
+void notification_asked(struct scheduler *s, struct item *item, const char *job, uint64_t seq);
+
 /* Whether an alert of this reason is about a job, and so in the outbox. */
 bool notification_is_alert(struct bytes reason);

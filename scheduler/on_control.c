@@ -120,7 +120,7 @@ static void notify(struct scheduler *s, struct item *item, const Drover__V1__Con
     if (m->notify->torn)
         alert_cause_corrupt(s, item, m->job_id, m->issued_at);
     else
-        notification_new(s, item, m->job_id, m->notify->seq, "");
+        notification_asked(s, item, m->job_id, m->notify->seq);
 }
 
 void on_control(struct scheduler *s, struct item *item)

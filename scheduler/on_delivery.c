@@ -142,19 +142,26 @@ static bool set_reply_to(struct scheduler *s, struct item *item, struct problem 
     return allowed || !asks;
 }
 
+static bool is_counted(const struct item *item)
+{
+    return item->source == SCHEDULER_SUBMIT || item->source == SCHEDULER_CONTROL;
+}
+
+/* Deducts the units of a message from the allowance of its sender. */
+static void spend(struct scheduler *s, const struct item *item)
+{
+    if (is_counted(item))
+        allowance_spend(s, item->user, 1 + item->body.len / ALLOWANCE_BYTES);
+}
+
 /* Checks the allowance of the sender of a Submit or Control. Return: LIMIT if the sender must wait:
- * a large message is not even read then. Otherwise NULL; the units of the message are deducted. */
+ * a large message is not even read then; else NULL. */
 static const char *limit_reason(struct scheduler *s, const struct item *item,
                                 struct problem *problem)
 {
-    bool counts = item->source == SCHEDULER_SUBMIT || item->source == SCHEDULER_CONTROL;
-
-    if (!counts || (item->redelivered ? allowance_admits_again(s, item->user)
-                                      : allowance_admits(s, item->user))) {
-        if (counts)
-            allowance_spend(s, item->user, 1 + item->body.len / ALLOWANCE_BYTES);
+    if (!is_counted(item) || (item->redelivered ? allowance_admits_again(s, item->user)
+                                                : allowance_admits(s, item->user)))
         return NULL;
-    }
     problem_set(problem, "user_id",
                 "%s has taken as much as it may (security.submitters): repeat it later",
                 item->user);
@@ -209,10 +216,15 @@ static void note_transient(struct scheduler *s, const struct item *item)
 static void read_submits(struct scheduler *s, struct item *item, const struct bus_delivery *d)
 {
     struct problem problem = {0};
-    const char *bad = d->oversize ? "TOO_LARGE" : submits_read(s, item, d, &problem);
+    const char *limit = item->large ? limit_reason(s, item, &problem) : NULL;
+    const char *bad = limit;
 
     if (!bad)
-        return;
+        bad = d->oversize ? "TOO_LARGE" : submits_read(s, item, d, &problem);
+    if (!bad)
+        return; /* each Submit is deducted by itself */
+    if (!limit)
+        spend(s, item);
     item->json = d->body.len > 0 && *d->body.data == '{';
     (void)set_reply_to(s, item, NULL);
     on_refused(s, item, d, bad, &problem);
@@ -224,12 +236,14 @@ static void read_message(struct scheduler *s, struct item *item, const struct bu
     struct problem problem = {0};
     const char *limit, *bad;
 
-    if (d->batch && d->source == SCHEDULER_SUBMIT) {
+    poison_read(s, item);
+    if (item->several) {
         read_submits(s, item, d);
         return;
     }
-    poison_read(s, item);
     limit = limit_reason(s, item, &problem);
+    if (!limit)
+        spend(s, item);
     if (item->source == SCHEDULER_REPLIES && on_replies_ignored(s, item))
         return;
     bad = limit && item->large ? limit : decode(item, d, limit ? NULL : &problem);
@@ -276,6 +290,7 @@ void on_delivery(struct scheduler *s, const struct bus_delivery *d)
     if (intake_gives_back(s, d))
         return;
     item = item_new(s, d, &DELIVERY);
+    item->several = d->batch && d->source == SCHEDULER_SUBMIT;
     intake_came(s, item);
     if (!poison_takes(s, item, d))
         intake_read(s, item, d);

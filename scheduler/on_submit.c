@@ -349,7 +349,7 @@ static void begin(struct scheduler *s, struct op *op)
         record_job(s, op);
     } else if (op->on_full && *op->item->reply_to) {
         op->on_full(s, op);
-    } else if (op->item->large) {
+    } else if (item_is_large(op->item)) {
         dead_letter_send(s, op->item, "STORE_FULL");
     } else {
         op->refs++;
@@ -375,7 +375,7 @@ void on_submit(struct scheduler *s, struct item *item, const struct bus_delivery
         set_submit(o, s, d);
         /* a redelivered Submit waits, because its job may be recorded already; a large Submit
          * cannot be kept in memory */
-        op->on_full = d->redelivered && !op->item->large ? NULL : retry_later;
+        op->on_full = d->redelivered && !item_is_large(op->item) ? NULL : retry_later;
         begin(s, op);
     }
     op_unref(s, op);

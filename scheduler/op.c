@@ -168,9 +168,10 @@ static void on_refused(struct scheduler *s, struct op *op, const struct store_an
     if (full && op->on_full && *op->item->reply_to) {
         op->on_full(s, op);
         end(s, op);
-    } else if (full && op->item->large) {
+    } else if (full && item_is_large(op->item)) {
         give_up(s, op, "STORE_FULL"); /* held, it would keep others from being read */
-    } else if (!is_our_fault(answer) || ++op->refusals < OP_REFUSALS_MAX || !op->item->handle) {
+    } else if (!is_our_fault(answer) || ++op->refusals < OP_REFUSALS_MAX ||
+               !op->item->kind->give_up) {
         call_again(s, op);
     } else {
         give_up(s, op, "STORE_REFUSED");

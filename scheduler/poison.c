@@ -13,6 +13,9 @@
  * the other one has begun it, as the broker may have delivered two copies of the message, and that
  * process may be alive.
  *
+ * A message of several Submits is one suspect. If another incarnation has died of it the scheduler
+ * splits it alone, and begins each Submit in it alone.
+ *
  * Suspects are read one at a time. Those that wait are not recorded. A scheduler withdraws its
  * record 100 ms after it has read the message, and when it loses a connection to the broker: then
  * the broker may give the message to another scheduler while this one is alive.
@@ -140,49 +143,9 @@ static void next(struct scheduler *s)
     op = list_entry(first, struct op, link);
     s->suspects.present = op->item;
     s->suspects.until = INT64_MAX; /* until it is read */
-    suspect_of(op)->what = OPS_SUSPECT_BEGIN;
+    s->suspects.alone = suspect_of(op)->what == OPS_SUSPECT_ALONE;
     op_call(s, op, ask, on_begun);
-    op_unref(s, op); /* the reference of poison_add() */
-}
-
-static void add(struct scheduler *s, struct list *list, struct item *item,
-                const struct bus_delivery *d, const char *digest)
-{
-    struct suspect_op *suspect = op_new(s, item, digest, sizeof(*suspect), suspect_free);
-
-    suspect->delivery = intake_copy(d, item->body);
-    list_append(list, &suspect->op.link);
-}
-
-bool poison_takes(struct scheduler *s, struct item *item, const struct bus_delivery *d)
-{
-    char digest[ID_DIGEST_LEN + 1];
-
-    if (d->redelivered && !d->batch) {
-        id_digest(item->body, digest);
-        item->suspect = or_abort(strdup(digest));
-        add(s, &s->suspects.waiting, item, d, digest);
-        next(s);
-        return true;
-    }
-    if (s->suspects.alone)
-        add(s, &s->suspects.held, item, d, "");
-    return s->suspects.alone;
-}
-
-void poison_read(struct scheduler *s, const struct item *item)
-{
-    if (s->suspects.present == item)
-        s->suspects.until = s->now + POISON_SUSPECT_MS;
-}
-
-void poison_done(struct scheduler *s, struct item *item)
-{
-    if (s->suspects.present != item)
-        return;
-    s->suspects.present = NULL;
-    suspect_end(s, item->suspect, OPS_SUSPECT_END);
-    next(s);
+    op_unref(s, op); /* the reference of add() */
 }
 
 static void take_back(struct scheduler *s)
@@ -193,6 +156,75 @@ static void take_back(struct scheduler *s)
         return;
     s->suspects.present = NULL;
     suspect_end(s, item->suspect, OPS_SUSPECT_BACK);
+}
+
+static void add(struct scheduler *s, struct list *list, struct item *item,
+                const struct bus_delivery *d, const char *digest, enum ops_suspect what)
+{
+    struct suspect_op *suspect = op_new(s, item, digest, sizeof(*suspect), suspect_free);
+
+    suspect->what = what;
+    suspect->delivery = intake_copy(d, item->body);
+    list_append(list, &suspect->op.link);
+}
+
+static void add_suspect(struct scheduler *s, struct item *item, const struct bus_delivery *d,
+                        enum ops_suspect what)
+{
+    char digest[ID_DIGEST_LEN + 1];
+
+    id_digest(item->body, digest);
+    item->suspect = or_abort(strdup(digest));
+    add(s, &s->suspects.waiting, item, d, digest, what);
+}
+
+bool poison_takes(struct scheduler *s, struct item *item, const struct bus_delivery *d)
+{
+    if (d->redelivered) {
+        add_suspect(s, item, d, OPS_SUSPECT_BEGIN);
+        next(s);
+        return true;
+    }
+    if (s->suspects.alone)
+        add(s, &s->suspects.held, item, d, "", OPS_SUSPECT_BEGIN);
+    return s->suspects.alone;
+}
+
+/* ---- a message of several Submits ---- */
+
+bool poison_takes_part(struct scheduler *s, struct item *part, const struct bus_delivery *d)
+{
+    if (!s->suspects.alone || s->suspects.present != part->batch)
+        return false;
+    add_suspect(s, part, d, OPS_SUSPECT_ALONE);
+    return true;
+}
+
+void poison_parted(struct scheduler *s, struct item *item)
+{
+    if (!s->suspects.alone || s->suspects.present != item)
+        return;
+    take_back(s);
+    next(s);
+}
+
+void poison_read(struct scheduler *s, const struct item *item)
+{
+    if (s->suspects.present == item)
+        s->suspects.until = s->now + POISON_SUSPECT_MS;
+}
+
+void poison_done(struct scheduler *s, struct item *item)
+{
+    bool present = s->suspects.present == item;
+
+    if (!present && !(item->several && item->handle))
+        return;
+    suspect_end(s, item->suspect, OPS_SUSPECT_END);
+    if (!present)
+        return;
+    s->suspects.present = NULL;
+    next(s);
 }
 
 static void give_back(struct scheduler *s, struct list *list)

@@ -18,9 +18,11 @@ struct suspects {
 };
 
 /* Takes a suspect, which is given to the intake when no other one is in progress, and any message
- * that has to wait for one. In a message of several Submits each is a suspect by itself. Return:
- * false if the message may be read at once. */
+ * that has to wait for one. Return: false if the message may be read at once. */
 bool poison_takes(struct scheduler *s, struct item *item, const struct bus_delivery *d);
+/* The same for each Submit of a message, when that is read; poison_parted(): they are all begun. */
+bool poison_takes_part(struct scheduler *s, struct item *part, const struct bus_delivery *d);
+void poison_parted(struct scheduler *s, struct item *item);
 /* The item was read. A suspect counts as survived POISON_SUSPECT_MS later. */
 void poison_read(struct scheduler *s, const struct item *item);
 /* The item is done: if it is still the present suspect the store deletes the record of it. */

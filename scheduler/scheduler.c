@@ -67,6 +67,7 @@ int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
     list_init(&s->suspects.waiting);
     list_init(&s->suspects.held);
     list_init(&s->client_batches.waiting);
+    list_init(&s->notifications);
     list_init(&s->watches.list);
     loss_init(&s->losses);
     dispatch_init(&s->dispatcher, &REPORTS);

@@ -75,6 +75,7 @@ struct scheduler {
     struct recording recording;
     struct dispatcher dispatcher;
     struct client_batches client_batches;
+    struct list notifications; /* that are published at present: notification.c */
     struct intake intake;
     struct suspects suspects;
     struct watches watches;

@@ -4,8 +4,8 @@
  *
  * Each Submit is an item of its own, with the properties of the message: it is checked, limited and
  * answered by itself, and becomes a dead letter by itself. The message is acknowledged when all are
- * done. If it is redelivered each Submit is a suspect by itself (poison.c), so one that kills
- * schedulers is found among the others. If one is given back to the broker the message is, and each
+ * done. If it kills schedulers each Submit in it becomes a suspect by itself (poison.c), so the one
+ * that does is found among the others. If one is given back to the broker the message is, and each
  * of the others gets ALREADY the next time.
  *
  * Called by on_delivery.c.
@@ -35,10 +35,11 @@ const char *submits_read(struct scheduler *s, struct item *item, const struct bu
         submit = item_new(s, &one, item->kind);
         submit->batch = item;
         item->refs++;
-        if (!poison_takes(s, submit, &one))
+        if (!poison_takes_part(s, submit, &one))
             intake_read(s, submit, &one);
         item_unref(s, submit);
     }
+    poison_parted(s, item);
     return wire_reason(r);
 }
 

@@ -48,6 +48,11 @@ void loss_on_store_up(struct supervisor *s, bool same_run)
  * requests are to be sent again. */
 static void on_kept(struct supervisor *s)
 {
+    s->stats.losses += s->unreported;
+    if (s->unreported)
+        log_warn("broker_has_lost_messages",
+                 LOG_S("what", "it was restarted, or is new: requests are sent again"));
+    s->unreported = false;
     s->memory = MEMORY_KEPT;
     s->mark_pause = s->mark_due = 0;
     s->forgotten = false;
@@ -99,11 +104,6 @@ void loss_on_outcome(struct supervisor *s, enum bus_outcome outcome)
     if (outcome == BUS_CONFIRMED && !loss_recorded(s))
         return; /* the store was restarted meanwhile: it is published again */
     if (outcome == BUS_CONFIRMED) {
-        s->stats.losses += s->unreported;
-        if (s->unreported)
-            log_warn("broker_has_lost_messages",
-                     LOG_S("what", "it was restarted, or is new: requests are sent again"));
-        s->unreported = false;
         on_kept(s);
         return;
     }
@@ -120,7 +120,8 @@ void loss_on_marker(struct supervisor *s, bool there)
 {
     if (there && !s->forgotten) {
         if (s->memory != MEMORY_KEPT) {
-            set_loss(s, false);
+            if (!s->found_loss || s->now >= s->lost_at + FORGOTTEN_OWN_MS)
+                set_loss(s, false);
             on_kept(s);
         }
         return;

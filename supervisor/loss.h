@@ -6,7 +6,7 @@
  * the broker was restarted, or is new: it may have lost requests and replies. Each partition
  * records that, and then the marker is published, over the connection on which it was missing. So
  * if the marker is there, all that the broker has lost is recorded. A supervisor that dies in
- * between, or loses that connection, begins anew: recording it twice has requests sent twice.
+ * between, or loses that connection, begins anew.
  *
  * Used by supervisor.c.
  */
@@ -19,8 +19,8 @@ void loss_on_marker(struct supervisor *s, bool there);
 
 void loss_on_bus_down(struct supervisor *s);
 
-/* A store is up again, in another run of the server unless @same_run. It may have forgotten a loss
- * of the last minute, although the marker is there. */
+/* A store is up again, in another run of the server unless @same_run. It may have forgotten a loss,
+ * although the marker is there: a recent one is recorded again, with the time that it had. */
 void loss_on_store_up(struct supervisor *s, bool same_run);
 
 /* The answer of a CHORE_LOST. */

@@ -29,7 +29,9 @@ end
 -- damaged one try is left, because no notification may be published for ever.
 function failed_tries(record)
   local failed, due = match((record or '0') .. ' ', '^(%d) (%d*) ?$')
-  return min(tonumber(failed) or #NOTIFICATION_WAITS, #NOTIFICATION_WAITS), tonumber(due) or 0
+  due = tonumber(due) or 0
+  return min(tonumber(failed) or #NOTIFICATION_WAITS, #NOTIFICATION_WAITS),
+    due <= now_ms() + NOTIFICATION_WAITS[#NOTIFICATION_WAITS] and due or 0 -- the clock was set back
 end
 
 -- defer_owed -> code

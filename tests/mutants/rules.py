@@ -25,6 +25,7 @@ LOSS = "tests/unit/test_loss"
 LOSSES = "tests/sim/test_losses"
 SUSPECTS = "tests/sim/test_suspects"
 SUBMITS = "tests/sim/test_submits"
+HELD = "tests/sim/test_held"
 LIMITS_MEMORY = "tests/sim/test_limits_memory"
 LIMITS_USERS = "tests/sim/test_limits_users"
 LIMITS_AGENTS = "tests/sim/test_limits_agents"
@@ -1042,9 +1043,8 @@ RULES = {
         ),
         "a notification with a damaged number of tries is published for ever": (
             lua("notifications"),
-            "  return min(tonumber(failed) or #NOTIFICATION_WAITS, #NOTIFICATION_WAITS), "
-            "tonumber(due) or 0\n",
-            "  return min(tonumber(failed) or 0, #NOTIFICATION_WAITS), tonumber(due) or 0\n",
+            "  return min(tonumber(failed) or #NOTIFICATION_WAITS, #NOTIFICATION_WAITS),\n",
+            "  return min(tonumber(failed) or 0, #NOTIFICATION_WAITS),\n",
             "tests/integration/store/test_functions.py Functions.test_damaged_count_of_tries",
         ),
         "the notification of a corrupt job cannot be read": (
@@ -2469,7 +2469,7 @@ RULES = {
         ),
         "large Submits are kept while the store is full": (
             "scheduler/op.c",
-            "    } else if (full && op->item->large) {",
+            "    } else if (full && item_is_large(op->item)) {",
             "    } else if (false) {",
             f"{LIMITS_MEMORY} test_store_full",
         ),
@@ -3201,16 +3201,65 @@ RULES = {
             f"{SUBMITS} test_each_by_itself",
         ),
         "a batch that kills schedulers is a dead letter as a whole": (
-            "scheduler/poison.c",
-            "    if (d->redelivered && !d->batch) {\n",
-            "    if (d->redelivered) {\n",
+            "scheduler/submits.c",
+            "        if (!poison_takes_part(s, submit, &one))\n",
+            "",
             f"{SUSPECTS} test_poison_among_submits",
+        ),
+        "the Submits of a batch that has killed are begun beside others": (
+            "scheduler/poison.c",
+            "    add_suspect(s, part, d, OPS_SUSPECT_ALONE);\n",
+            "    add_suspect(s, part, d, OPS_SUSPECT_BEGIN);\n",
+            f"{SUSPECTS} test_poison_among_submits",
+        ),
+        "a batch that was split stays the suspect": (
+            "scheduler/submits.c",
+            "    poison_parted(s, item);\n",
+            "",
+            f"{HELD} test_several_one_by_one",
         ),
         "any message may be a batch of Submits": (
             "scheduler/on_delivery.c",
-            "    if (d->batch && d->source == SCHEDULER_SUBMIT) {\n",
-            "    if (d->batch) {\n",
+            "    item->several = d->batch && d->source == SCHEDULER_SUBMIT;\n",
+            "    item->several = d->batch;\n",
             f"{SUBMITS} test_other_messages",
+        ),
+        "a suspect that is read alone waits for messages that wait for it": (
+            "scheduler/intake.c",
+            "    if (!waits || item->batch || s->suspects.present == item) {\n",
+            "    if (!waits || item->batch) {\n",
+            f"{HELD} test_intake_beside_one_alone",
+        ),
+        "messages that wait are read beside a suspect that is read alone": (
+            "scheduler/intake.c",
+            "source < SCHEDULER_SOURCES && !s->suspects.alone; source++) {\n"
+            "        while (!s->suspects.alone && (op = next(",
+            "source < SCHEDULER_SOURCES; source++) {\n        while ((op = next(",
+            f"{HELD} test_intake_beside_one_alone",
+        ),
+        "a Submit of a batch that the store refuses is tried for ever": (
+            "scheduler/op.c",
+            "!op->item->kind->give_up) {",
+            "!op->item->handle) {",
+            f"{SUBMITS} test_store_refuses",
+        ),
+        "a large batch waits for a full store in memory": (
+            "scheduler/item.c",
+            "(item->batch ? item->batch : item)->large",
+            "item->large",
+            f"{SUBMITS} test_full_store",
+        ),
+        "a batch that cannot be read costs nothing": (
+            "scheduler/on_delivery.c",
+            "    if (!limit)\n        spend(s, item);\n    item->json",
+            "    item->json",
+            "tests/sim/test_limits_users test_unreadable_batches",
+        ),
+        "a large batch is read for a user who has taken enough": (
+            "scheduler/on_delivery.c",
+            "    const char *limit = item->large ? limit_reason(s, item, &problem) : NULL;\n",
+            "    const char *limit = NULL;\n",
+            "tests/sim/test_limits_users test_large_batches",
         ),
         "a Submit may have any number of others beside it": (
             "common/model/wire_split.c",
@@ -3239,8 +3288,8 @@ RULES = {
         ),
         "Submits of a batch wait for the bytes that the batch takes": (
             "scheduler/intake.c",
-            "    if (item->batch || is_small(item) ||",
-            "    if (is_small(item) ||",
+            "    if (!waits || item->batch || s->suspects",
+            "    if (!waits || s->suspects",
             f"{SUBMITS} test_large_batch",
         ),
     },
@@ -3322,7 +3371,8 @@ RULES = {
         ),
         "a scheduler reads other messages beside one that another scheduler may have died of": (
             "scheduler/poison.c",
-            "    if (s->suspects.alone)\n        add(s, &s->suspects.held, item, d, \"\");\n"
+            "    if (s->suspects.alone)\n"
+            "        add(s, &s->suspects.held, item, d, \"\", OPS_SUSPECT_BEGIN);\n"
             "    return s->suspects.alone;\n",
             "    return false;\n",
             f"{SUSPECTS} test_killed_by_other_messages",
@@ -5391,6 +5441,12 @@ RULES = {
             "  if not settled then\n",
             FUNCTIONS_TEST + "test_next_try_to_notify",
         ),
+        "a Notify has an event published beside the same one": (
+            "scheduler/notification.c",
+            "    if (!in_progress(s, job, seq))\n",
+            "",
+            f"{NOTIFICATIONS} test_notify_while_it_is_published",
+        ),
         "a failed try is not reported to the store": (
             "scheduler/notification.c",
             "    } else {\n        op_call(s, op, defer_call, ignore_answer);\n    }\n",
@@ -5486,7 +5542,7 @@ RULES = {
         ),
         "a Submit that may have been recorded is refused": (
             "scheduler/on_submit.c",
-            "op->on_full = d->redelivered && !op->item->large ? NULL : retry_later;",
+            "op->on_full = d->redelivered && !item_is_large(op->item) ? NULL : retry_later;",
             "op->on_full = retry_later;",
             f"{SCHEDULER} test_full_store",
         ),
@@ -6196,10 +6252,16 @@ RULES = {
             "#define FORGOTTEN_MS 60000\n",
             f"{LOSS} test_loss_that_another_one_has_found",
         ),
+        "a reconnection forgets when the loss was": (
+            "supervisor/loss.c",
+            "            if (!s->found_loss || s->now >= s->lost_at + FORGOTTEN_OWN_MS)\n",
+            "",
+            f"{LOSS} test_loss_is_recorded_as_it_was",
+        ),
         "a loss that is recorded again is reported again": (
             "supervisor/loss.c",
-            "        s->stats.losses += s->unreported;\n",
-            "        s->stats.losses++;\n",
+            "    s->stats.losses += s->unreported;\n",
+            "    s->stats.losses++;\n",
             f"{LOSS} test_loss_that_another_one_has_found",
         ),
         "the store records the time at which a loss is recorded again": (

@@ -74,6 +74,47 @@ static void test_rate_of_redelivered_messages(void **state)
     w->story.len = 0;
 }
 
+static void submits_as(struct alone *w, const char *user, const char *json)
+{
+    alone_deliver(w, (struct bus_delivery){.source = SCHEDULER_SUBMIT,
+                                           .batch = true,
+                                           .user_id = user,
+                                           .reply_to = "me",
+                                           .body = bytes_str(json)});
+}
+
+/* A message that cannot be split into Submits costs as much as one that can. */
+static void test_unreadable_batches(void **state)
+{
+    struct alone *w = *state;
+
+    with_owners(w);
+    for (int i = 0; i < 30; i++)
+        submits_as(w, "ann", "{\"submits\": [}");
+    w->story.len = 0;
+    assert_false(lists(w, "ann"));
+}
+
+/* A large one is not split for a user who has taken enough. */
+static void test_large_batches(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(buf_deinit) struct buf json = {0};
+    struct scheduler_stats stats;
+
+    buf_printf(&json, "{\"submits\": [{\"jobId\": \"j\", \"workflow\": \"%*s\"}]}",
+               (int)INTAKE_LARGE_BYTES, "w");
+    with_owners(w);
+    while (lists(w, "ann"))
+        ;
+    submits_as(w, "ann", buf_str(&json));
+    alone_expect(
+        w, "reply {\"code\":\"RECEIPT_CODE_RETRY_LATER\",\"field\":\"user_id\",\"reason\":"
+           "\"ann has taken as much as it may (security.submitters): repeat it later\"}, ack");
+    scheduler_stats(w->scheduler, &stats);
+    assert_int_equal(stats.rejected, 0);
+}
+
 #define USERS_MOST 1024 /* whose allowances a scheduler keeps */
 
 /* Lists jobs under the name of the @n-th of many users. */
@@ -284,6 +325,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_rate),
         TEST(test_rate_of_redelivered_messages),
+        TEST(test_unreadable_batches),
+        TEST(test_large_batches),
         TEST(test_rate_of_many_users),
         TEST(test_rate_without_a_reply_to),
         TEST(test_job_limit),

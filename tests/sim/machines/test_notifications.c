@@ -152,6 +152,27 @@ static void test_undeliverable_notification(void **state)
                          "dead UNDELIVERABLE reply_to mine, ack, alert DEAD_LETTER");
 }
 
+/* The broker takes long to confirm: the supervisor asks again and again meanwhile, and the event is
+ * published once. */
+static void test_notify_while_it_is_published(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(wire_free) struct wire_message m = {0};
+
+    alone_submit(w, SUBMIT(""));
+    w->silent = true;
+    alone_serve(w, "j", "a", DONE);
+    heard(w, &m);
+    w->reply_routes.len = 0;
+    for (int i = 0; i < 3; i++) {
+        ask_for_notification(w, m.event->seq, SOON_MS);
+        assert_string_equal(buf_str(&w->reply_routes), "");
+    }
+    w->silent = false;
+    alone_confirm(w);
+    assert_true(scheduler_idle(w->scheduler));
+}
+
 static void test_undeliverable_alert(void **state)
 {
     struct alone *w = *state;
@@ -403,6 +424,7 @@ int main(void)
         TEST(test_results_left_out),
         TEST(test_undeliverable_notification),
         TEST(test_undeliverable_alert),
+        TEST(test_notify_while_it_is_published),
         TEST(test_many_causes),
         TEST(test_isolated_publishes),
         TEST(test_request_too_large),

@@ -139,8 +139,9 @@ static void test_large_ends(void **state)
     assert_true(scheduler_idle(w->scheduler));
 }
 
-/* The Submits of a message that comes again are read one at a time, and each gets ALREADY. The last
- * one decides how the client reads. */
+/* Each Submit of a message that comes again gets ALREADY. The last one decides how the client
+ * reads.
+ */
 static void test_redelivered(void **state)
 {
     struct alone *w = *state;
@@ -148,7 +149,7 @@ static void test_redelivered(void **state)
     submits(w, "{\"submits\": [" SUBMIT("j", "") "," SUBMIT("k", "") "]}");
     w->story.len = w->reply_routes.len = 0;
     submits_again(w, "{\"submits\": [" SUBMIT("j", BATCHES) "," SUBMIT("k", BATCHES) "]}", true);
-    assert_string_equal(buf_str(&w->reply_routes), "me/c me/c ");
+    assert_string_equal(buf_str(&w->reply_routes), "me/(null) ");
     assert_string_equal(strstr(buf_str(&w->story), "ack"), "ack");
     for (int i = 0; i < 2; i++)
         assert_non_null(strstr(buf_str(&w->story), i ? "{\"jobId\":\"j\",\"code\":"
@@ -198,7 +199,7 @@ static void test_large_batch(void **state)
     assert_true(scheduler_idle(w->scheduler));
 }
 
-/* A queue that is gone: each job's end is tried again by itself. */
+/* The queue is gone when the batch comes: each job's end is tried again, once its time has come. */
 static void test_client_is_gone(void **state)
 {
     struct alone *w = *state;
@@ -206,7 +207,56 @@ static void test_client_is_gone(void **state)
     w->gone = "me";
     submits(w, "{\"submits\": [" SUBMIT("j", BATCHES) "," SUBMIT("k", BATCHES) "]}");
     assert_true(scheduler_idle(w->scheduler)); /* the clients submit again */
-    alone_serve(w, "k", "a", "\"achieved\": \"STATE_ACTIVE\"");
+    end_both(w, 1);
+    assert_true(scheduler_idle(w->scheduler));
+    w->gone = NULL;
+    for (int i = 0; i < 2; i++) {
+        CLEANUP(wire_free) struct wire_message m = {0};
+        CLEANUP(buf_deinit) struct buf json = {0};
+
+        alone_ask(w, i ? "{\"jobId\": \"k\", \"query\": {}}" : "{\"jobId\": \"j\", \"query\": {}}",
+                  &m);
+        buf_printf(&json, "{\"jobId\": \"%s\", \"notify\": {\"seq\": %d}}", i ? "k" : "j",
+                   (int)m.answer->status->seq);
+        if (i == 0) {
+            w->story.len = 0;
+            alone_control(w, buf_str(&json));
+            assert_string_equal(buf_str(&w->story), "ack"); /* put off, for five seconds */
+            alone_pass(w, 6000);
+        }
+        w->reply_routes.len = 0;
+        alone_control(w, buf_str(&json));
+        assert_string_equal(buf_str(&w->reply_routes), "me/c ");
+    }
+}
+
+/* The store refuses each call, for a cause that does not pass: a dead letter for each Submit. */
+static void test_store_refuses(void **state)
+{
+    struct alone *w = *state;
+
+    w->instead = (struct alone_answer){"submit", STORE_ERROR, "ERR broken"};
+    w->times = 2 * OP_REFUSALS_MAX;
+    submits(w, "{\"submits\": [" SUBMIT("j", "") "," SUBMIT("k", "") "]}");
+    alone_pass(w, 60000);
+    assert_non_null(strstr(buf_str(&w->story), "dead STORE_REFUSED"));
+    assert_true(scheduler_idle(w->scheduler));
+}
+
+/* A large message must not be kept until the store has room. */
+static void test_full_store(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(buf_deinit) struct buf json = {0};
+
+    w->instead = (struct alone_answer){"submit", STORE_OOM, "OOM no room"};
+    w->times = 1;
+    buf_printf(&json,
+               "{\"submits\": [{\"jobId\": \"j\", " STEPS ", \"input\": {\"text\": \"%*s\"}}]}",
+               (int)INTAKE_LARGE_BYTES, "x");
+    alone_deliver(w, (struct bus_delivery){
+                         .source = SCHEDULER_SUBMIT, .batch = true, .body = buf_bytes(&json)});
+    assert_non_null(strstr(buf_str(&w->story), "dead STORE_FULL"));
     assert_true(scheduler_idle(w->scheduler));
 }
 
@@ -231,6 +281,7 @@ static void test_other_messages(void **state)
 
     alone_deliver(w, (struct bus_delivery){.source = SCHEDULER_CONTROL,
                                            .batch = true,
+                                           .redelivered = true,
                                            .reply_to = "me",
                                            .body = bytes_str("{\"jobId\": \"j\", \"query\": {}}")});
     alone_expect(w,
@@ -255,10 +306,11 @@ static void test_end_of_a_scheduler(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_each_by_itself), TEST(test_receipts),           TEST(test_ends),
-        TEST(test_large_ends),     TEST(test_redelivered),        TEST(test_full_batches),
-        TEST(test_large_batch),    TEST(test_client_is_gone),     TEST(test_no_submits),
-        TEST(test_other_messages), TEST(test_end_of_a_scheduler),
+        TEST(test_each_by_itself),     TEST(test_receipts),       TEST(test_ends),
+        TEST(test_large_ends),         TEST(test_redelivered),    TEST(test_full_batches),
+        TEST(test_large_batch),        TEST(test_client_is_gone), TEST(test_store_refuses),
+        TEST(test_full_store),         TEST(test_no_submits),     TEST(test_other_messages),
+        TEST(test_end_of_a_scheduler),
     };
 
     log_set_level((enum log_level)(LOG_ERROR + 1));

@@ -161,10 +161,8 @@ static void deliver_one(struct world *w, int i)
 }
 
 /* Protobuf merges the fields of messages that follow each other. */
-static void deliver_batch(struct world *w)
+static void put_batch(struct world *w, struct buf *body)
 {
-    CLEANUP(buf_deinit) struct buf body = {0};
-
     for (int i = 1; i < MESSAGES; i++) {
         Drover__V1__Submits all = DROVER__V1__SUBMITS__INIT;
         CLEANUP(wire_free) struct wire_message m = {0};
@@ -173,8 +171,15 @@ static void deliver_batch(struct world *w)
                          0);
         all.submits = &m.submit;
         all.n_submits = 1;
-        assert_int_equal(wire_encode(&all.base, false, &body), 0);
+        assert_int_equal(wire_encode(&all.base, false, body), 0);
     }
+}
+
+static void deliver_batch(struct world *w)
+{
+    CLEANUP(buf_deinit) struct buf body = {0};
+
+    put_batch(w, &body);
     deliver_body(w, 1, buf_bytes(&body), true);
 }
 
@@ -214,16 +219,22 @@ static void assert_done(const struct world *w)
 /* ---- tests ---- */
 
 /* What another scheduler reports about a copy of a message. */
-static void other(struct world *w, const struct message *m, const char *incarnation,
-                  const char *what)
+static void other_body(struct world *w, struct bytes body, const char *incarnation,
+                       const char *what)
 {
     char digest[ID_DIGEST_LEN + 1];
     struct store_answer answer;
 
-    id_digest(buf_bytes(&m->body), digest);
+    id_digest(body, digest);
     simstore_call(w->store, STORE_EPOCH + w->now, false, id_partition(digest, 2), "suspect",
                   (struct bytes[]){bytes_str(digest), bytes_str(incarnation), bytes_str(what)}, 3,
                   &answer);
+}
+
+static void other(struct world *w, const struct message *m, const char *incarnation,
+                  const char *what)
+{
+    other_body(w, buf_bytes(&m->body), incarnation, what);
 }
 
 /* It kills three incarnations, wherever it is in the queue; the other messages are processed. */
@@ -305,15 +316,19 @@ static void test_broker_lost_while_alone(void **state)
     assert_int_equal(dead(w), 0);
 }
 
-/* A message of several Submits goes back as a whole, once, although some of them are recorded. */
+/* A message whose Submits are read one by one, as another scheduler has died of it, goes back as a
+ * whole, once. */
 static void test_broker_lost_with_submits(void **state)
 {
     struct world *w = *state;
+    CLEANUP(buf_deinit) struct buf body = {0};
 
+    put_batch(w, &body);
     w->batched = true;
     w->messages[1].delivered = true;
     w->deaf = true;
     birth(w);
+    other_body(w, buf_bytes(&body), "a", "begin");
     deliver_batch(w);
     feed(w, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN});
     assert_int_equal(w->given_back, 1);

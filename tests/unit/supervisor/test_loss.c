@@ -316,6 +316,14 @@ static void test_loss_that_the_store_forgets(void **state)
     assert_null(find(w, "lost", 0));
 }
 
+static uint64_t losses(struct world *w)
+{
+    struct supervisor_stats stats;
+
+    supervisor_stats(w->machine, &stats);
+    return stats.losses;
+}
+
 /* It is recorded again as it was: what was sent again since is not sent once more. */
 static void test_loss_is_recorded_as_it_was(void **state)
 {
@@ -334,18 +342,20 @@ static void test_loss_is_recorded_as_it_was(void **state)
     answer_lost(w, 0, "");
     answer_lost(w, 1, "");
     settle_marker(w, BUS_CONFIRMED);
+    assert_int_equal(losses(w), 1);
+    feed(w, (struct supervisor_event){.type = SUPERVISOR_BUS_DOWN});
+    w->now += 7000;
+    inspect(w, true); /* that of this supervisor */
+    store_up(w, "2");
+    assert_int_equal(find(w, "lost", 0)->at, 1700000000000);
+    answer_lost(w, 0, "");
+    answer_lost(w, 1, "");
+    settle_marker(w, BUS_CONFIRMED);
+    assert_int_equal(losses(w), 1);
     feed(w, (struct supervisor_event){.type = SUPERVISOR_BUS_DOWN});
     inspect(w, false); /* another loss */
     assert_int_equal(find(w, "lost", 0)->at, 0);
     assert_int_equal(find(w, "lost", 0)->age, 0);
-}
-
-static uint64_t losses(struct world *w)
-{
-    struct supervisor_stats stats;
-
-    supervisor_stats(w->machine, &stats);
-    return stats.losses;
 }
 
 /* A supervisor that has only seen the marker does not know when it was published: then what is sent
