@@ -230,6 +230,7 @@ static void set_delivery(struct message *m, uint64_t handle, int source)
         .handle = handle,
         .source = source,
         .redelivered = m->redelivered,
+        .batch = strcmp(text(m->content.type), "drover.v1.Submits") == 0,
         .body = m->content.body,
         .content_type = text(m->content.content_type),
         .message_id = text(m->content.message_id),

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "model/store_schema.h"
+#include "model/wire_split.h"
 #include "scheduler/scheduler.h"
 
 /* ---- causes ---- */
@@ -378,6 +379,28 @@ static void acked_message(struct checker *c, const struct acked *a, const struct
             acked_expired(c, a, m->requests->requests[i]);
 }
 
+void check_each_submit(struct checker *c, struct bytes body,
+                       void (*visit)(struct checker *c, const struct wire_message *m))
+{
+    struct bytes items[WIRE_SUBMITS_MAX];
+    size_t n;
+
+    if (wire_split(body, items, &n, NULL))
+        checker_fail(c, "a message of Submits cannot be split");
+    for (size_t i = 0; i < n; i++) {
+        CLEANUP(wire_free) struct wire_message m = {0};
+
+        if (wire_decode(WIRE_SUBMIT, items[i], NULL, &m, NULL) == 0)
+            visit(c, &m);
+    }
+}
+
+/* Each Submit of the message that is acknowledged. */
+static void acked_part(struct checker *c, const struct wire_message *m)
+{
+    acked_message(c, c->acked, m);
+}
+
 void checker_acked(struct checker *c, int64_t store_now, const struct simlink *link,
                    const struct bus_delivery *d)
 {
@@ -399,6 +422,12 @@ void checker_acked(struct checker *c, int64_t store_now, const struct simlink *l
     if (bad && bad->unreadable)
         require(c, bad->put_aside || bad->dead,
                 "I1 a message that cannot be decoded is acknowledged, and is no dead letter");
+    if (d->batch && d->source == SCHEDULER_SUBMIT) {
+        c->store_now = store_now;
+        c->acked = &a;
+        check_each_submit(c, d->body, acked_part);
+        return;
+    }
     if (wire_decode(types[d->source], d->body, NULL, &m, NULL))
         return;
     if (bad && bad->dead) {

@@ -154,23 +154,41 @@ static struct ending *ending_of(struct ending *list, const Drover__V1__JobEvent 
     return list;
 }
 
-/* About a copy of a notification. */
-static void note_copy(struct checker *c, const struct bus_message *m, bool published, bool lost)
+static void note_end(struct checker *c, const Drover__V1__JobEvent *event, bool published,
+                     bool lost)
 {
-    struct job *job = check_job_find(c, bytes_str(m->job));
-    CLEANUP(wire_free) struct wire_message event = {0};
+    struct job *job = check_job_find(c, bytes_str(event->job_id));
     struct ending *of[2];
 
-    if (!job || *m->exchange || wire_decode(WIRE_EVENT, m->body, NULL, &event, NULL))
+    if (!job)
         return;
-    of[0] = ending_of(job->last, event.event);
-    of[1] = ending_of(job->undone, event.event);
+    of[0] = ending_of(job->last, event);
+    of[1] = ending_of(job->undone, event);
     for (size_t i = 0; i < array_size(of); i++) {
         if (of[i]) {
             of[i]->published |= published;
             of[i]->excused |= lost;
         }
     }
+}
+
+/* About a copy of a notification. */
+static void note_copy(struct checker *c, const struct bus_message *m, bool published, bool lost)
+{
+    CLEANUP(wire_free) struct wire_message event = {0};
+
+    if (!*m->exchange && wire_decode(WIRE_EVENT, m->body, NULL, &event, NULL) == 0)
+        note_end(c, event.event, published, lost);
+}
+
+static void note_copies(struct checker *c, const struct bus_message *m, bool published, bool lost)
+{
+    Drover__V1__JobEvents *all = drover__v1__job_events__unpack(NULL, m->body.len, m->body.data);
+
+    require(c, all && !*m->exchange, "M2 a batch of events that cannot be read");
+    for (size_t i = 0; all && i < all->n_events; i++)
+        note_end(c, all->events[i], published, lost);
+    drover__v1__job_events__free_unpacked(all, NULL);
 }
 
 static bool is_about_a_job(const char *reason)
@@ -211,18 +229,32 @@ static void note_alert(struct checker *c, const struct bus_message *m)
 }
 
 /* A Submit for which the store had no room may be acknowledged once the client was told. */
-static void published_receipt(struct checker *c, const struct bus_message *m)
+static void note_receipt(struct checker *c, const Drover__V1__Receipt *receipt)
 {
-    CLEANUP(wire_free) struct wire_message receipt = {0};
-    struct job *job;
+    struct job *job = check_job_find(c, bytes_str(receipt->job_id));
 
-    if (wire_decode(WIRE_RECEIPT, m->body, NULL, &receipt, NULL))
-        return;
-    job = check_job_find(c, bytes_str(receipt.receipt->job_id));
     if (!job)
         return;
     job->receipted = true;
-    job->refused |= receipt.receipt->code == DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER;
+    job->refused |= receipt->code == DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER;
+}
+
+static void published_receipt(struct checker *c, const struct bus_message *m)
+{
+    CLEANUP(wire_free) struct wire_message receipt = {0};
+
+    if (wire_decode(WIRE_RECEIPT, m->body, NULL, &receipt, NULL) == 0)
+        note_receipt(c, receipt.receipt);
+}
+
+static void published_receipts(struct checker *c, const struct bus_message *m)
+{
+    Drover__V1__Receipts *all = drover__v1__receipts__unpack(NULL, m->body.len, m->body.data);
+
+    require(c, all && !*m->exchange, "M2 a batch of Receipts that cannot be read");
+    for (size_t i = 0; all && i < all->n_receipts; i++)
+        note_receipt(c, all->receipts[i]);
+    drover__v1__receipts__free_unpacked(all, NULL);
 }
 
 /* The sender of a command is told its result, or that it cannot be carried out. */
@@ -347,8 +379,12 @@ void checker_published(struct checker *c, const struct bus_message *m, enum bus_
         note_alert(c, m);
     else if (strcmp(m->type, "drover.v1.JobEvent") == 0)
         note_copy(c, m, outcome == BUS_CONFIRMED, lost);
+    else if (strcmp(m->type, "drover.v1.JobEvents") == 0)
+        note_copies(c, m, outcome == BUS_CONFIRMED, lost);
     else if (strcmp(m->type, "drover.v1.Receipt") == 0)
         published_receipt(c, m);
+    else if (strcmp(m->type, "drover.v1.Receipts") == 0)
+        published_receipts(c, m);
     else if (strcmp(m->type, "drover.v1.Answer") == 0)
         published_answer(c, m);
 }
@@ -383,7 +419,11 @@ void checker_dropped(struct checker *c, const struct bus_message *m, bool delive
 
     if (m->type && strcmp(m->type, "drover.v1.JobEvent") == 0)
         note_copy(c, m, false, true);
+    if (m->type && strcmp(m->type, "drover.v1.JobEvents") == 0)
+        note_copies(c, m, false, true);
     checker_delivered(c, m);
+    if (m->type && delivered && strcmp(m->type, "drover.v1.Submits") == 0)
+        check_each_submit(c, m->body, check_leave_to_lease);
     for (size_t i = 0; m->type && delivered && i < array_size(types); i++)
         if (strcmp(m->type, types[i].type) == 0 &&
             wire_decode(types[i].wire, m->body, NULL, &caused, NULL) == 0)

@@ -253,9 +253,12 @@ struct step_back {
     int64_t over;   /* the world's time when it was over */
 };
 
+struct acked;
+
 struct checker {
     struct timeline *t;
     struct simstore *store;
+    const struct acked *acked; /* the message that is acknowledged at present: check_acks.c */
     uint32_t partitions;
     int64_t retention;
     uint32_t budget; /* steps that one call touches */
@@ -357,6 +360,10 @@ struct drive *check_drive(struct checker *c, struct job *job, const struct bytes
 
 /* What the message may have recorded is not sent again by a scheduler: it is left to its lease. */
 void check_leave_to_lease(struct checker *c, const struct wire_message *m);
+
+/* Calls @visit with each valid Submit in the body of a Submits message. */
+void check_each_submit(struct checker *c, struct bytes body,
+                       void (*visit)(struct checker *c, const struct wire_message *m));
 
 /* ---- check_bus.c ---- */
 

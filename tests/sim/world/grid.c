@@ -97,10 +97,10 @@ static struct way of_message(const struct bus_message *m)
         const char *type;
         struct way way;
     } messages[] = {
-        {"drover.v1.Submit", {AT(1), AT(1)}},
-        {"drover.v1.Receipt", {AT(2), AT(2)}},
-        {"drover.v1.Replies", {AT(7), AT(8)}},
-        {"drover.v1.JobEvent", {AT(10), AT(10)}},
+        {"drover.v1.Submit", {AT(1), AT(1)}},      {"drover.v1.Submits", {AT(1), AT(1)}},
+        {"drover.v1.Receipt", {AT(2), AT(2)}},     {"drover.v1.Receipts", {AT(2), AT(2)}},
+        {"drover.v1.Replies", {AT(7), AT(8)}},     {"drover.v1.JobEvent", {AT(10), AT(10)}},
+        {"drover.v1.JobEvents", {AT(10), AT(10)}},
     };
     uint32_t control = m->expires ? AT(12) : AT(14); /* of a supervisor, or of a client */
 

@@ -38,6 +38,8 @@ struct client_job {
     const char *id;
     struct bus_message submit;
     const struct definition *definition;
+    bool batches;   /* its Submit comes with others of the client, and answers may, too */
+    bool submitted; /* at least once */
     bool accepted;
     bool too_late; /* its Submit was refused as too late: its client asks no more */
     int64_t start_at;
