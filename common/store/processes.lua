@@ -129,7 +129,8 @@ function functions.suspect(p, digest, incarnation, what)
   elseif what == 'alone' and alone > 0 and is_new(known, now) then
     return {'0'}
   end
-  if what == 'begin' or what == 'alone' then
+  local begins = what == 'begin' or what == 'alone'
+  if begins then
     others[#others + 1] = incarnation .. (what == 'alone' and '!' or '')
     forget_some(p, now)
   end
@@ -138,5 +139,5 @@ function functions.suspect(p, digest, incarnation, what)
   else
     call('HSET', p .. 'suspects', digest, int(now) .. ' ' .. concat(others, ' '))
   end
-  return {int(alone + 1)}
+  return {int(begins and alone + 1 or 0)}
 end

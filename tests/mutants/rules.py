@@ -3403,7 +3403,7 @@ RULES = {
         ),
         "a message that kills schedulers is read for ever": (
             lua("processes"),
-            "  return {int(alone + 1)}\n",
+            "  return {int(begins and alone + 1 or 0)}\n",
             "  return {'1'}\n",
             f"{SUSPECTS} test_poison",
         ),

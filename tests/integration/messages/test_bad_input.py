@@ -327,7 +327,7 @@ class BadInput(Case):
             lambda: store.redis.zcard(partition + "owed") == 1, "a notification in the outbox"
         )
         tries = "n" + store.job("lonely")["seq"]
-        store.redis.hset(partition + "data:lonely", tries, 3)  # as if most of the hour had passed
+        store.redis.hset(partition + "data:lonely", tries, 4)  # as if most of the hour had passed
         store.redis.zadd(partition + "owed", {member: 0 for member in
                                               store.redis.zrange(partition + "owed", 0, -1)})
         reason, letter = self.client.dead_letter()

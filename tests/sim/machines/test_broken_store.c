@@ -209,6 +209,7 @@ static void test_notification_cut(void **state)
     w->outcome = BUS_NACKED;
     alone_serve(w, "j", "a", HOPELESS);
     w->outcome = BUS_CONFIRMED;
+    alone_pass(w, 6000); /* until the next try */
     query(w, &m);
     snprintf(notify, sizeof(notify), "{\"jobId\": \"j\", \"notify\": {\"seq\": %d}}",
              (int)m.answer->status->seq);

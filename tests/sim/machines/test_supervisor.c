@@ -751,8 +751,8 @@ static void test_one_round(void **state)
     expect_decided(w, FOUND);
     assert_string_equal(buf_str(&w->named), "late starts ended");
     assert_int_equal(events(w, "late", "silent"), 1);
-    round_of(w); /* a step that was named and not driven is named again */
-    expect_decided(w, "due late step 0, due starts");
+    round_of(w); /* a step that was named and not driven is named again, and so is a notification */
+    expect_decided(w, "due late step 0, due starts, owed ended notice 5");
 }
 
 /* Each place that the sweep has mended in a job has a line. */
