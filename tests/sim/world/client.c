@@ -13,6 +13,7 @@
 #define HALF 500000 /* millionths */
 #define SOME 30000
 #define SKEW_MS 3600000
+#define BATCH_MAX 5         /* Submits in a message */
 #define NAMED_AGAIN_MS 5000 /* ASK_AGAIN of common/store/head.lua */
 
 static struct bytes pack(struct world *w, const ProtobufCMessage *m)
@@ -36,27 +37,31 @@ const char *client_queue(const struct client_job *job)
 
 static bool in_same_batch(const struct client_job *job, const struct client_job *other)
 {
-    return other == job ||
-           (other->batches && other->client == job->client && other->submitted && !other->accepted);
+    return other != job && other->batches && other->client == job->client && other->submitted &&
+           !other->accepted;
 }
 
-/* The Submit of a job with those of its client that have no Receipt. */
+/* The Submit of a job with some of those of its client that have no Receipt. Not all of them: the
+ * traffic of many jobs would grow with the square of their number. */
 static struct bytes batch_body(const struct client_job *job)
 {
     struct world *w = job->world;
+    const struct client_job *jobs[BATCH_MAX] = {job};
     Drover__V1__Submits all = DROVER__V1__SUBMITS__INIT;
-    Drover__V1__Submit **list = effects_alloc(&w->t->arena, WIRE_SUBMITS_MAX * sizeof(*list));
-    struct wire_message *m = effects_alloc(&w->t->arena, WIRE_SUBMITS_MAX * sizeof(*m));
+    Drover__V1__Submit *list[BATCH_MAX];
+    struct wire_message m[BATCH_MAX];
     struct bytes body;
+    size_t n = 1;
 
+    for (uint32_t i = 0; i < w->n_jobs && n < BATCH_MAX; i++)
+        if (in_same_batch(job, &w->jobs[i]))
+            jobs[n++] = &w->jobs[i];
+    for (size_t i = 0; i < n; i++)
+        if (wire_decode(WIRE_SUBMIT, jobs[i]->submit.body, NULL, &m[all.n_submits], NULL) == 0) {
+            list[all.n_submits] = m[all.n_submits].submit;
+            all.n_submits++;
+        }
     all.submits = list;
-    for (uint32_t i = 0; i < w->n_jobs && all.n_submits < WIRE_SUBMITS_MAX; i++) {
-        struct wire_message *one = &m[all.n_submits];
-
-        if (in_same_batch(job, &w->jobs[i]) &&
-            wire_decode(WIRE_SUBMIT, w->jobs[i].submit.body, NULL, one, NULL) == 0)
-            list[all.n_submits++] = one->submit;
-    }
     body = pack(w, &all.base);
     for (size_t i = 0; i < all.n_submits; i++)
         wire_free(&m[i]);
