@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "machines/alone.h"
+#include "machines/logged.h"
 #include "scheduler/client_batch.h"
 #include "scheduler/state.h"
 
@@ -289,6 +290,42 @@ static void test_other_messages(void **state)
                  "is no such job\"}, ack");
 }
 
+static void deliver_transient(struct alone *w, int source, const char *json)
+{
+    alone_deliver(
+        w, (struct bus_delivery){.source = source, .transient = true, .body = bytes_str(json)});
+}
+
+/* Submits and commands that a restart of the broker would have lost are counted, and one line a
+ * minute says so; questions may be lost. */
+static void test_not_persistent(void **state)
+{
+    static const char *const questions[] = {
+        "{\"jobId\": \"j\", \"query\": {}}",
+        "{\"jobId\": \"j\", \"history\": {}}",
+        "{\"listJobs\": {}}",
+        "{\"listWorkflows\": {}}",
+    };
+    struct alone *w = *state;
+    struct scheduler_stats stats;
+
+    alone_pass(w, 1); /* time 0 means never */
+    logged_begin();
+    deliver_transient(w, SCHEDULER_SUBMIT, SUBMIT("j", ""));
+    deliver_transient(w, SCHEDULER_CONTROL,
+                      "{\"jobId\": \"j\", \"commandId\": \"c\", \"pause\": {}}");
+    for (size_t i = 0; i < array_size(questions); i++)
+        deliver_transient(w, SCHEDULER_CONTROL, questions[i]);
+    deliver_transient(w, SCHEDULER_SUBMIT, "{}"); /* it is refused for another reason */
+    scheduler_stats(w->scheduler, &stats);
+    assert_int_equal(stats.transient, 2);
+    assert_int_equal(logged_count("message_not_persistent"), 1);
+    alone_pass(w, 60000);
+    deliver_transient(w, SCHEDULER_SUBMIT, SUBMIT("k", ""));
+    assert_int_equal(logged_count("message_not_persistent"), 2);
+    logged_end();
+}
+
 /* Nothing is left when a scheduler ends with batches that have not left. */
 static void test_end_of_a_scheduler(void **state)
 {
@@ -310,7 +347,7 @@ int main(void)
         TEST(test_large_ends),         TEST(test_redelivered),    TEST(test_full_batches),
         TEST(test_large_batch),        TEST(test_client_is_gone), TEST(test_store_refuses),
         TEST(test_full_store),         TEST(test_no_submits),     TEST(test_other_messages),
-        TEST(test_end_of_a_scheduler),
+        TEST(test_end_of_a_scheduler), TEST(test_not_persistent),
     };
 
     log_set_level((enum log_level)(LOG_ERROR + 1));
