@@ -118,7 +118,7 @@ static void on_begun(struct scheduler *s, struct op *op, struct ops_reader *r)
     }
 }
 
-/* Reads what was held for a suspect. */
+/* Reads the messages that had to wait while a suspect was read alone. */
 static void release(struct scheduler *s)
 {
     s->suspects.alone = false;

@@ -6,7 +6,7 @@
  * calls only files further down in this list, or to its right.
  *
  *     events              scheduler.c
- *     messages            on_delivery.c
+ *     messages            on_delivery.c submits.c
  *                         on_submit.c on_replies.c on_expired.c on_control.c
  *     what Controls ask   steer.c change.c history.c list_jobs.c list_workflows.c
  *     ends of dispatches  record.c
@@ -15,7 +15,7 @@
  *     suspects, evidence  poison.c watch.c
  *     outbox, causes      notification.c alert_cause.c dead_letter.c rollback.c loss.c
  *     alerts, events      alert.c alert_group.c alert_event.c step_events.c event.c
- *     workflows, answers  registration.c definition.c answer.c
+ *     workflows, answers  registration.c definition.c answer.c client_batch.c
  *     work                intake.c publish.c op.c item.c
  *     limits              allowance.c access.c service_time.c
  *

@@ -131,7 +131,7 @@ static bool skip_string(struct bytes *left)
     return true;
 }
 
-/* Passes over an object, to the bracket that ends it; what is in it is not read here. */
+/* Passes over an object, to the bracket that ends it. wire_decode() reads its fields later. */
 static bool skip_object(struct bytes *left)
 {
     size_t depth = 0;

@@ -2,8 +2,8 @@
 /*
  * Splitting: the Submits in one message, each as a body of its own
  *
- * So each can be read by itself: what is wrong with one, or kills the process that reads it, does
- * not concern the others. Pure. Called by the scheduler.
+ * The scheduler reads each by itself, so an invalid one, or one that kills the process, does not
+ * concern the others. Pure. Called by scheduler/submits.c.
  */
 #pragma once
 

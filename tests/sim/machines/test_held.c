@@ -95,13 +95,14 @@ static void put_submit(struct buf *out, const char *id, int padding)
                id, padding, "x");
 }
 
-static void deliver(struct world *w, struct buf *body, bool redelivered, bool batch)
+static void deliver_from(struct world *w, int source, struct bytes body, bool redelivered,
+                         bool batch)
 {
     const struct bus_delivery d = {.handle = ++w->handle,
-                                   .source = SCHEDULER_SUBMIT,
+                                   .source = source,
                                    .redelivered = redelivered,
                                    .batch = batch,
-                                   .body = buf_bytes(body),
+                                   .body = body,
                                    .content_type = "",
                                    .message_id = "",
                                    .correlation_id = "",
@@ -114,6 +115,11 @@ static void deliver(struct world *w, struct buf *body, bool redelivered, bool ba
                                    .actor = ""};
 
     feed(w, (struct scheduler_event){.type = SCHEDULER_DELIVERY, .delivery = &d});
+}
+
+static void deliver(struct world *w, struct buf *body, bool redelivered, bool batch)
+{
+    deliver_from(w, SCHEDULER_SUBMIT, buf_bytes(body), redelivered, batch);
 }
 
 static void submit(struct world *w, const char *id, int padding, bool redelivered)
@@ -280,23 +286,8 @@ static void test_intake_beside_one_alone(void **state)
 static void test_type_of_another_message(void **state)
 {
     struct world *w = *state;
-    const struct bus_delivery d = {.handle = 1,
-                                   .source = SCHEDULER_CONTROL,
-                                   .redelivered = true,
-                                   .batch = true,
-                                   .body = bytes_str("{\"jobId\": \"j\", \"query\": {}}"),
-                                   .content_type = "",
-                                   .message_id = "",
-                                   .correlation_id = "",
-                                   .reply_to = "",
-                                   .user_id = "",
-                                   .traceparent = "",
-                                   .job = "",
-                                   .step = "",
-                                   .died_of = "",
-                                   .actor = ""};
 
-    feed(w, (struct scheduler_event){.type = SCHEDULER_DELIVERY, .delivery = &d});
+    deliver_from(w, SCHEDULER_CONTROL, bytes_str("{\"jobId\": \"j\", \"query\": {}}"), true, true);
     assert_int_equal(w->suspects, 2); /* begun, and handled */
     assert_int_equal(w->acks, 1);
 }
