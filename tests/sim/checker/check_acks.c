@@ -379,6 +379,13 @@ static void acked_message(struct checker *c, const struct acked *a, const struct
             acked_expired(c, a, m->requests->requests[i]);
 }
 
+static bool is_dead(struct checker *c, struct bytes body)
+{
+    const struct bad_message *bad = check_bad_message(c, body);
+
+    return bad && bad->dead;
+}
+
 void check_each_submit(struct checker *c, struct bytes body,
                        void (*visit)(struct checker *c, const struct wire_message *m))
 {
@@ -390,7 +397,11 @@ void check_each_submit(struct checker *c, struct bytes body,
     for (size_t i = 0; i < n; i++) {
         CLEANUP(wire_free) struct wire_message m = {0};
 
-        if (wire_decode(WIRE_SUBMIT, items[i], NULL, &m, NULL) == 0)
+        if (wire_decode(WIRE_SUBMIT, items[i], NULL, &m, NULL))
+            continue;
+        if (is_dead(c, items[i]))
+            check_leave_to_lease(c, &m);
+        else
             visit(c, &m);
     }
 }
@@ -425,12 +436,12 @@ void checker_acked(struct checker *c, int64_t store_now, const struct simlink *l
     if (d->batch && d->source == SCHEDULER_SUBMIT) {
         c->store_now = store_now;
         c->acked = &a;
-        check_each_submit(c, d->body, acked_part);
+        check_each_submit(c, d->body, is_dead(c, d->body) ? check_leave_to_lease : acked_part);
         return;
     }
     if (wire_decode(types[d->source], d->body, NULL, &m, NULL))
         return;
-    if (bad && bad->dead) {
+    if (is_dead(c, d->body)) {
         check_leave_to_lease(c, &m);
         return;
     }

@@ -361,7 +361,8 @@ struct drive *check_drive(struct checker *c, struct job *job, const struct bytes
 /* What the message may have recorded is not sent again by a scheduler: it is left to its lease. */
 void check_leave_to_lease(struct checker *c, const struct wire_message *m);
 
-/* Calls @visit with each valid Submit in the body of a Submits message. */
+/* Calls @visit with each valid Submit in the body of a Submits message. One that was given up as
+ * poison by itself is left to its client instead. */
 void check_each_submit(struct checker *c, struct bytes body,
                        void (*visit)(struct checker *c, const struct wire_message *m));
 
