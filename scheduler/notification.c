@@ -43,6 +43,7 @@ struct notification_op {
     struct alert_op alert; /* the alert, if it is one */
     struct list node;      /* in scheduler.notifications */
     uint64_t seq;
+    int64_t at;             /* Unix ms: when it was recorded */
     uint32_t tries;         /* before this one */
     bool with_results;      /* the sinks are known */
     bool asked_earlier;     /* the store was asked about the earlier addresses ... */
@@ -84,15 +85,16 @@ static bool in_progress(struct scheduler *s, const char *job, uint64_t seq)
 
 static void settle_call(struct scheduler *s, struct op *op)
 {
-    const struct ops_notification_id id = {.job = op->job, .seq = notification_of(op)->seq};
+    const struct notification_op *n = notification_of(op);
+    const struct ops_notification_id id = {.job = op->job, .seq = n->seq, .at = n->at};
 
-    ops_settle_owed(s->out, op_call_id(s, op), op->partition, &id, 1);
+    ops_settle_owed(s->out, op_call_id(s, op), op->partition, &id);
 }
 
 static void defer_call(struct scheduler *s, struct op *op)
 {
     const struct notification_op *n = notification_of(op);
-    const struct ops_notification_id id = {.job = op->job, .seq = n->seq};
+    const struct ops_notification_id id = {.job = op->job, .seq = n->seq, .at = n->at};
 
     ops_defer_owed(s->out, op_call_id(s, op), op->partition, &id, n->tries);
 }
@@ -405,6 +407,7 @@ static void notification_answered(struct scheduler *s, struct op *op, struct ops
         log_error("store_answer_broken", LOG_S("job", op->job));
     if (unread)
         return; /* forgotten, not in the outbox, or put off: nothing to publish */
+    n->at = job.updated;
     n->tries = job.notifications;
     if (!torn)
         memcpy(op->definition.digest, job.definition.data, ID_DIGEST_LEN);

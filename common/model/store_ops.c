@@ -522,6 +522,7 @@ bool ops_about(const char *function, const struct bytes *args, int n, int i, str
         {"renew", AT_RENEW_JOB_ID, NONE, AT_RENEW_TOKEN, NONE},
         {"taken", AT_TAKEN_JOB_ID, NONE, AT_TAKEN_TOKEN, NONE},
         {"unsent", AT_UNSENT_JOB_ID, NONE, NONE, NONE},
+        {"settle_owed", AT_SETTLE_OWED_JOB_ID, NONE, NONE, NONE},
         {"defer_owed", AT_DEFER_OWED_JOB_ID, NONE, NONE, NONE},
         {"step_events", AT_STEP_EVENTS_JOB_ID, NONE, NONE, NONE},
         {"told", NONE, AT_TOLD_WHAT, NONE, AT_TOLD_CAUSE},
@@ -531,10 +532,6 @@ bool ops_about(const char *function, const struct bytes *args, int n, int i, str
     *out = (struct ops_about){.step = -1};
     if (strcmp(function, "record") == 0)
         return about_report(args, n, i, out);
-    if (strcmp(function, "settle_owed") == 0 && AT_NOTIFICATION_VALUES * i < n) {
-        out->job = args[AT_NOTIFICATION_VALUES * i + AT_NOTIFICATION_JOB_ID];
-        return true;
-    }
     if (i > 0)
         return false;
     if (strcmp(function, "inspect") == 0)
@@ -1247,16 +1244,13 @@ int ops_read_failure(struct bytes text, struct ops_failure *out)
  */
 
 void ops_settle_owed(struct effects *fx, uint64_t id, uint32_t partition,
-                     const struct ops_notification_id *notifications, int n)
+                     const struct ops_notification_id *notification)
 {
-    struct args a = args_new(fx, AT_NOTIFICATION_VALUES * n);
+    struct args a = args_new(fx, AT_SETTLE_OWED_VALUES);
 
-    for (int i = 0; i < n; i++) {
-        int at = AT_SETTLE_OWED_VALUES + AT_NOTIFICATION_VALUES * i;
-
-        set_str(&a, at + AT_NOTIFICATION_JOB_ID, notifications[i].job);
-        set_int(&a, at + AT_NOTIFICATION_SEQ, (int64_t)notifications[i].seq);
-    }
+    set_str(&a, AT_SETTLE_OWED_JOB_ID, notification->job);
+    set_int(&a, AT_SETTLE_OWED_SEQ, (int64_t)notification->seq);
+    set_int(&a, AT_SETTLE_OWED_AT, notification->at);
     emit(&a, id, partition, "settle_owed");
 }
 
@@ -1267,6 +1261,7 @@ void ops_defer_owed(struct effects *fx, uint64_t id, uint32_t partition,
 
     set_str(&a, AT_DEFER_OWED_JOB_ID, notification->job);
     set_int(&a, AT_DEFER_OWED_SEQ, (int64_t)notification->seq);
+    set_int(&a, AT_DEFER_OWED_AT, notification->at);
     set_int(&a, AT_DEFER_OWED_TRIES, tries);
     emit(&a, id, partition, "defer_owed");
 }

@@ -475,11 +475,12 @@ int ops_read_attention(struct bytes text, struct ops_attention *out);
 struct ops_notification_id {
     const char *job;
     uint64_t seq;
+    int64_t at; /* Unix ms: when it was recorded. A store that went back may use a number again */
 };
 
-/* Deletes notifications from the outbox, after the broker has confirmed their events. */
+/* Deletes a notification from the outbox, after the broker has confirmed its event. */
 void ops_settle_owed(struct effects *fx, uint64_t id, uint32_t partition,
-                     const struct ops_notification_id *notifications, int n);
+                     const struct ops_notification_id *notification);
 
 /**
  * ops_defer_owed() - put off the next try to publish a notification

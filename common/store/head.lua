@@ -74,7 +74,7 @@
 --                          run and began: see `mark`. A lower count than one that a scheduler
 --                          remembers shows that the store went back
 
-local BUILD = 49
+local BUILD = 50
 local FORMAT = '3'               -- of definitions; a scheduler stores those of another format again
 
 local BUDGET = 250               -- most steps of a call, besides those it is given: about 3 ms
@@ -168,7 +168,7 @@ local take_definition, is_ready, present, target, before_other_work, put_off
 -- steer.lua: `steer`
 
 -- notifications.lua: `settle_owed`, `defer_owed`, `told`, `step_events`
-local failed_tries
+local failed_tries, notification_of
 
 -- inspect.lua: `inspect`
 

@@ -174,7 +174,7 @@ function functions.inspect_notice(p, job_id, seq, limit, list, first)
   local out = {'FOUND', digest or '', match(n or '', '^%d%d?%d?%d?%d?$') or '1', workflow or '',
     submitter or '', labels or '', reply_to or '', correlation or '', traceparent or '',
     encoding or '', int(failed)}
-  local ended = {match(settled, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}
+  local ended = {notification_of(settled)}
   put(out, unpack(#ended > 0 and ended or {'KILLED', 'ERROR', '1', '0', '0', '', ''})) -- damaged
   put(out, failure or '', failed_with or '')
   local room, count, results = tonumber(limit), 0, {}

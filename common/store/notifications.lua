@@ -9,14 +9,27 @@ local CAUSE_CLAIMED = 60000      -- ms for a scheduler to publish the alert of a
 local CAUSE_KNOWN = 7200000      -- ms for which a cause counts as known after its last sign
 local CAUSES_CHECKED = 10        -- causes that are checked for their end when a new cause comes
 
+-- What the outbox has of a notification: outcome, phase, turn, time, open steps, reason, failed
+-- steps; nil if the text is damaged.
+function notification_of(text)
+  return match(text, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')
+end
+
+-- Whether the outbox has no such notification, but another one: that of time `at` was lost, and the
+-- job has made one of the same number since.
+local function is_another(settled, at)
+  local outcome, _, _, of = notification_of(settled or '')
+  return outcome and of ~= at
+end
+
 -- settle_owed -> code
--- Deletes these notifications from the outbox: the broker has confirmed them. The same call again
--- changes nothing. The code is SETTLED.
-function functions.settle_owed(p, list, first)
-  for _, job_id, seq in each.notification(list, first) do
+-- Deletes a notification from the outbox: the broker has confirmed it. at: when it was recorded.
+-- The same call again changes nothing. The code is SETTLED.
+function functions.settle_owed(p, job_id, seq, at)
+  local data = p .. 'data:' .. job_id
+  if not is_another(call('HGET', data, 's' .. seq), at) then
     call('ZREM', p .. 'owed', job_id .. ' ' .. seq)
-    local known = call('HDEL', p .. 'data:' .. job_id, 's' .. seq, 'n' .. seq, 'w' .. seq,
-      'v' .. seq)
+    local known = call('HDEL', data, 's' .. seq, 'n' .. seq, 'w' .. seq, 'v' .. seq)
     if known > 0 then
       count_up(p .. 'job:' .. job_id, 'owes', -1) -- not below 0: builds before 22 did not count
     end
@@ -37,12 +50,12 @@ end
 -- defer_owed -> code
 -- A scheduler could not publish a notification, because its queue is gone or the broker refused it:
 -- the next try comes later. A try whose outcome no scheduler knows is not counted: `expire` names
--- the notification again. tries: how many had failed before this one, so that the same call again
--- changes nothing. The code is DEFERRED.
-function functions.defer_owed(p, job_id, seq, tries)
+-- the notification again. at: as in settle_owed. tries: how many had failed before this one, so
+-- that the same call again changes nothing. The code is DEFERRED.
+function functions.defer_owed(p, job_id, seq, at, tries)
   local data, failed = p .. 'data:' .. job_id, tonumber(tries)
   local settled, record = unpack(call('HMGET', data, 's' .. seq, 'n' .. seq))
-  if settled and failed_tries(record) == failed then
+  if settled and not is_another(settled, at) and failed_tries(record) == failed then
     failed = min(failed + 1, #NOTIFICATION_WAITS)
     local due = now_ms() + NOTIFICATION_WAITS[failed]
     call('HSET', data, 'n' .. seq, int(failed) .. ' ' .. int(due))

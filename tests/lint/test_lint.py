@@ -279,9 +279,10 @@ class Library(unittest.TestCase):
                      "job, command, step, state, result")
 
     def test_loops(self):
-        part, loop = "notifications.lua", "for _, job_id, seq in each.notification(list, first) do"
-        self.refuses(part, loop, loop.replace("job_id, seq", "seq, job_id"),
-                     "the variables of each.notification should be job_id, seq; or notification")
+        part = "submit.lua"
+        loop = "for _, name, text in each.field(list, first) do\n    cost"
+        self.refuses(part, loop, loop.replace("name, text", "text, name"),
+                     "the variables of each.field should be name, text; or field")
         self.refuses(
             part, loop, loop.replace("first) do", "1) do"), "each is not declared",
             "a loop over repeated arguments is to be: for _, … in each.<list>(list, first) do",

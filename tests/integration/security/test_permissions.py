@@ -325,11 +325,11 @@ STORE_OPERATIONS = {
         {SCHEDULER},
     ),
     "delete notifications: `settle_owed`": (
-        [function("settle_owed", notifications=[("bare", 1)])],
+        [function("settle_owed", job_id="bare", seq=1, at=1)],
         {SCHEDULER},
     ),
     "put off notifications: `defer_owed`": (
-        [function("defer_owed", job_id="some", seq=1, tries=0)],
+        [function("defer_owed", job_id="some", seq=1, at=1, tries=0)],
         {SCHEDULER},
     ),
     "read step events: `step_events`": ([function("step_events", job_id="driven")], {SCHEDULER}),

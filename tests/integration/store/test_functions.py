@@ -242,13 +242,22 @@ class Functions(unittest.TestCase):
         """Returns the notifications in the outbox."""
         return [schema.words("notification", member) for member in self.index("owed")]
 
+    def recorded_at(self, job_id, seq):
+        """Returns when a notification was recorded."""
+        record = self.redis.hget(f"{KEYS}data:{job_id}", f"s{seq}") or ""
+        found = re.fullmatch(r"\S+ \S+ \d+ (\d+) \d+ \S* ?[\d ]*", record)
+        return found[1] if found else "0"
+
     def confirm(self, *entries):
         """Deletes notifications from the outbox."""
-        self.call("settle_owed", notifications=[(e.job_id, e.seq) for e in entries])
+        for e in entries:
+            self.call("settle_owed", job_id=e.job_id, seq=e.seq,
+                      at=self.recorded_at(e.job_id, e.seq))
 
     def defer(self, seq, tries):
         """A try to publish this notification has failed, after so many others. Returns the code."""
-        return self.call("defer_owed", job_id=JOB, seq=seq, tries=tries).code
+        return self.call("defer_owed", job_id=JOB, seq=seq, at=self.recorded_at(JOB, seq),
+                         tries=tries).code
 
     def pass_time(self, ms):
         self.redis.set("skew", ms + int(self.redis.get("skew") or 0))
@@ -1939,7 +1948,8 @@ class Functions(unittest.TestCase):
             "expire": lambda: self.expire().n_due == "0",
             "drive": lambda: self.drive().code == unknown,
             "steer": lambda: self.command("cancel").code == unknown,
-            "settle_owed": lambda: self.call("settle_owed", notifications=[]).code == "SETTLED",
+            "settle_owed": lambda: self.call("settle_owed", job_id="gone", seq=1, at=1).code
+            == "SETTLED",
             "defer_owed": lambda: self.defer(seq=1, tries=0) == "DEFERRED",
             "lost": lambda: self.call("lost", actor="*", age=0, at=0, cursor="").cursor == "",
             "lead": lambda: self.call("lead", supervisor="s", lease=1000).code == "LEADS",
@@ -3522,6 +3532,21 @@ class Functions(unittest.TestCase):
                 self.pass_time(ms)
                 self.assertEqual("FOUND" if named else "UNKNOWN", self.notification(entry).code)
                 self.assertEqual([entry] if named else [], self.expire().notifications)
+
+    def test_notification_of_another_time(self):
+        """The store went back, and the job has another notification of that number: what was
+        published of the one that is lost neither deletes it nor puts it off."""
+        self.submit(LONG)
+        self.record("T")
+        (entry,) = self.outbox()
+        of_the_lost = {"job_id": JOB, "seq": entry.seq,
+                       "at": str(int(self.recorded_at(JOB, entry.seq)) - 1)}
+        self.assertEqual("SETTLED", self.call("settle_owed", **of_the_lost).code)
+        self.assertEqual("DEFERRED", self.call("defer_owed", **of_the_lost, tries=0).code)
+        self.assertEqual([[entry], "1", "0"],
+                         [self.outbox(), self.job("owes")[0], self.notification(entry).tries])
+        self.pass_time(5001)
+        self.assertEqual([entry], self.expire().notifications)
 
     def test_try_to_notify_that_is_not_known(self):
         """It was confirmed meanwhile, by another scheduler."""

@@ -498,21 +498,18 @@ static void called_record(struct checker *c, const struct bytes *args, int n,
     all_recorded_were_used(c);
 }
 
-static void called_settle_owed(struct checker *c, const struct bytes *args, int n)
+static void called_settle_owed(struct checker *c, const struct bytes *args)
 {
-    for (int k = AT_SETTLE_OWED_VALUES; k + AT_NOTIFICATION_VALUES <= n;
-         k += AT_NOTIFICATION_VALUES) {
-        struct job *job = check_job_find(c, args[k + AT_NOTIFICATION_JOB_ID]);
-        uint64_t seq = check_number(args[k + AT_NOTIFICATION_SEQ]);
-        struct ending *e = job ? check_ending_find(job->last, seq) : NULL;
+    struct job *job = check_job_find(c, args[AT_SETTLE_OWED_JOB_ID]);
+    uint64_t seq = check_number(args[AT_SETTLE_OWED_SEQ]);
+    struct ending *e = job ? check_ending_find(job->last, seq) : NULL;
 
-        if (job && !e)
-            e = check_ending_find(job->alerts, seq);
-        if (!e || !e->in_outbox)
-            continue;
-        require(c, e->published, "I11 %s: its notification was settled, and never sent", job->id);
-        e->in_outbox = false;
-    }
+    if (job && !e)
+        e = check_ending_find(job->alerts, seq);
+    if (!e || !e->in_outbox || check_in_outbox(c, job, seq))
+        return;
+    require(c, e->published, "I11 %s: its notification was settled, and never sent", job->id);
+    e->in_outbox = false;
 }
 
 /* The token must be in flight: for another one the store keeps nothing, and renews no lease.
@@ -681,7 +678,7 @@ void checker_called(struct checker *c, int64_t store_now, uint32_t partition, co
     else if (strcmp(function, "taken") == 0 && bytes_is(answer->items[0], "TAKEN"))
         called_renew(c, job, args[AT_TAKEN_TOKEN], true);
     else if (strcmp(function, "settle_owed") == 0)
-        called_settle_owed(c, args, n);
+        called_settle_owed(c, args);
     else if (strcmp(function, "expire") == 0 || strcmp(function, "sweep") == 0)
         inspect_partition(c, partition);
     else if (strcmp(function, "suspect") == 0)

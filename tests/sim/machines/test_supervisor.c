@@ -3,6 +3,7 @@
  * Supervisors over one store, steered by hand: which ones run, which ones stand still, what the
  * store's clock does.
  */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -664,9 +665,16 @@ static void kill_job(struct world *w, const char *id)
 static void settle(struct world *w, const char *id, uint64_t seq)
 {
     struct effects fx = {0};
+    char key[32], field[32];
+    int64_t at;
 
-    ops_settle_owed(&fx, 0, id_partition(id, PARTITIONS), &(struct ops_notification_id){id, seq},
-                    1);
+    snprintf(key, sizeof(key), "data:%s", id);
+    snprintf(field, sizeof(field), "s%" PRIu64, seq);
+    assert_true(simstore_hash(w->store, id_partition(id, PARTITIONS), key));
+    assert_int_equal(
+        sscanf(effects_text(&fx, simstore_field(w->store, field)), "%*s %*s %*s %" SCNd64, &at), 1);
+    ops_settle_owed(&fx, 0, id_partition(id, PARTITIONS),
+                    &(struct ops_notification_id){id, seq, at});
     ask_store(w, &fx);
     effects_deinit(&fx);
 }

@@ -682,7 +682,7 @@ static void call_inspect(struct effects *fx, uint64_t id, const struct workflow 
 
 static void call_alerts(struct effects *fx, uint64_t id, const struct workflow *w)
 {
-    ops_settle_owed(fx, id, 0, (const struct ops_notification_id[]){{"j", 7}, {"k", 8}}, 2);
+    ops_settle_owed(fx, id, 0, &(const struct ops_notification_id){"j", 7, 8});
     ops_alert_cause(fx, id, 0, "NO_AGENT x", OPS_CAUSE_ASK, "f");
     ops_suspect(fx, id, 0, "digest", "incarnation", OPS_SUSPECT_BEGIN);
     ops_watermark(fx, id, 0, "run", "f", (const char *const[]){"j", "k"}, 2);

@@ -147,7 +147,7 @@ static void test_calls(void **state)
 {
     const struct bytes word = bytes_str("DONE");
     const struct store_answer done = {.items = &word, .n = 1};
-    const struct ops_notification_id notifications[] = {{"j", 4}, {"k", 5}};
+    const struct ops_notification_id notification = {"j", 4, 5};
     struct effects fx = {0};
 
     (void)state;
@@ -166,8 +166,8 @@ static void test_calls(void **state)
     ops_inspect_history(&fx, 1, 0, "j", 1, 10, NULL);
     ops_alert_cause(&fx, 1, 0, "NO_AGENT a0", OPS_CAUSE_OVER, "");
     ops_suspect(&fx, 1, 0, "digest", "incarnation", OPS_SUSPECT_END);
-    ops_settle_owed(&fx, 1, 0, notifications, 2);
-    ops_defer_owed(&fx, 1, 0, notifications, 1);
+    ops_settle_owed(&fx, 1, 0, &notification);
+    ops_defer_owed(&fx, 1, 0, &notification, 1);
     ops_forget(&fx, 1, 0, 1, 1);
     trace_all(&fx, &done);
     assert_traced("store call=steer job=j what=cancel answer=DONE\n"
@@ -178,7 +178,6 @@ static void test_calls(void **state)
                   "store call=told what=over of=\"NO_AGENT a0\" answer=DONE\n"
                   "store call=suspect what=end of=digest answer=DONE\n"
                   "store call=settle_owed job=j answer=DONE\n"
-                  "store call=settle_owed job=k answer=DONE\n"
                   "store call=defer_owed job=j answer=DONE\n");
 }
 
