@@ -372,8 +372,10 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
                 (step->flying->jumps > 0 && !is_known_to_jump(c, step->flying)),
             "I7 %s: step %u expired %" PRId64 " ms early", job->id, i,
             step->flying->ends - c->t->now);
+    /* The report of one copy of a request may end the wait for the run of another one. */
     require(c,
             c->again || check_terms_of(job, i)->heartbeat_ms > 0 ||
+                (token->copied && token->reported) ||
                 c->t->now + token->unseen + JUMP_MS >= token->run_ends ||
                 c->t->now + token->unseen + JUMP_MS >= token->given_ends || token->jumps > 0,
             "I7 %s: step %u expired %" PRId64 " ms before the lease of its agent", job->id, i,
@@ -733,7 +735,7 @@ static void on_anew(struct job *job, uint32_t i)
             continue;
         if (k != i && !step->parked && !step->failed) {
             step->anew = has_counted(step);
-            step->alerted &= !step->stored_at_rest;
+            step->alerted &= !step->stored_at_rest && !tries_used_up(job, k);
             continue;
         }
         step->failed = 0;
