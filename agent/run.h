@@ -23,12 +23,12 @@
 
 #include "agent/agent.h"
 #include "agent/delivery.h"
-#include "agent/recent.h"
 #include "agent/reply.h"
 #include "agent/slots.h"
 #include "agent/timer.h"
 #include "base/hash.h"
 #include "base/list.h"
+#include "base/recent.h"
 
 enum run_state {
     RUN_WAITING,

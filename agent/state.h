@@ -12,7 +12,7 @@
  *     running.c waiting.c                 runs with a slot, and without
  *     heartbeat.c replies.c               their Progress, and their replies
  *     run.c outgoing.c                    runs and messages, from begin to end
- *     slots.c reply.c delivery.c settings.c recent.c timer.c
+ *     slots.c reply.c delivery.c settings.c timer.c
  *
  * What lies lower reports upwards by callbacks only: outgoing_kind, timer.fire, suspect_read_fn.
  *

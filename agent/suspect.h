@@ -7,9 +7,9 @@
 #include <stdbool.h>
 
 #include "agent/delivery.h"
-#include "agent/recent.h"
 #include "agent/timer.h"
 #include "base/list.h"
+#include "base/recent.h"
 
 struct suspect;
 

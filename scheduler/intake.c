@@ -143,7 +143,7 @@ void intake_read(struct scheduler *s, struct item *item, const struct bus_delive
 
     bool waits = !is_small(item) && (!list_empty(&in->waiting) || !has_capacity(in, item));
 
-    if (!waits || item->batch || s->suspects.present == item) {
+    if (!waits || item->batch || poison_is_present(item)) {
         read_item(s, item, d);
         return;
     }

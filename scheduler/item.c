@@ -58,6 +58,8 @@ void item_free(struct scheduler *s, struct item *item)
     free(item->actor);
     free(item->user);
     free(item->correlation);
+    if (item->suspect)
+        list_remove(&item->suspect->link);
     free(item->suspect);
     free((void *)item->body.data);
     free(item);

@@ -21,6 +21,7 @@
 
 struct scheduler;
 struct item;
+struct suspect;
 
 /* What follows for an item, by the file that has made it. NULL: nothing. */
 struct item_kind {
@@ -44,11 +45,11 @@ struct item {
     uint64_t handle; /* of the delivery; 0: there is nothing to acknowledge */
     int source;
     bool redelivered;
-    bool json;       /* the message is in JSON, so the answers are as well */
-    bool several;    /* a message of several Submits */
-    bool background; /* a stopping scheduler does not wait for it; no delivery */
-    char *suspect;   /* redelivered message: digest of its body, owned; else NULL */
-    unsigned refs;   /* reference count: operations, and others that keep it */
+    bool json;               /* the message is in JSON, so the answers are as well */
+    bool several;            /* a message of several Submits */
+    bool background;         /* a stopping scheduler does not wait for it; no delivery */
+    struct suspect *suspect; /* owned; NULL: it is none (poison.c) */
+    unsigned refs;           /* reference count: operations, and others that keep it */
     enum item_large large;
     bool read;      /* its body counts in intake_queue.read_bytes */
     char *reply_to; /* "" for none */

@@ -8,19 +8,21 @@
  * deletes the whole record, later only this incarnation. One that stays recorded is taken for dead.
  *
  * It may have died of another message, which it had read at the same time. So a scheduler that
- * finds such a record begins the message alone: it reads nothing else meanwhile. If another one has
- * died of it so, the scheduler puts it into drover.dead instead (POISON); not within 200 ms of when
- * the other one has begun it, as the broker may have delivered two copies of the message, and that
- * process may be alive.
+ * finds such a record begins the message alone, when all other suspects that it has begun are done
+ * or survived: it reads nothing else meanwhile. If another one has died of it so, the scheduler
+ * puts it into drover.dead instead (POISON); not within 200 ms of when the other one has begun it,
+ * as the broker may have delivered two copies of the message, and that process may be alive.
  *
  * A message of several Submits is one suspect. If another incarnation has died of it the scheduler
  * splits it alone, and begins each Submit in it alone.
  *
- * Suspects are read one at a time. Those that wait are not recorded. A scheduler withdraws its
- * record 100 ms after it has read the message, and when it loses a connection to the broker: then
- * the broker may give the message to another scheduler while this one is alive.
+ * All others are begun side by side, but only a few at a time: a scheduler that is killed from
+ * outside leaves a record of each, and the next one begins each of these alone. Those that wait are
+ * not recorded. A scheduler withdraws its record 100 ms after it has read the message, and when it
+ * loses a connection to the broker: then the broker may give the message to another scheduler while
+ * this one is alive. A message that comes back to a process which had read it is no suspect there.
  *
- * Called by on_delivery.c and scheduler.c.
+ * Called by on_delivery.c, submits.c, intake.c and scheduler.c.
  */
 #include "scheduler/poison.h"
 
@@ -74,11 +76,29 @@ static void suspect_end(struct scheduler *s, const char *digest, enum ops_suspec
     item_unref(s, item);
 }
 
-/* ---- suspects, one at a time ---- */
+/* ---- the suspects that are begun ---- */
+
+static void enter(struct scheduler *s, const struct item *item)
+{
+    list_append(&s->suspects.present, &item->suspect->link);
+    s->suspects.n_present++;
+}
+
+static void leave(struct scheduler *s, struct suspect *suspect)
+{
+    list_remove(&suspect->link);
+    s->suspects.n_present--;
+}
+
+static void take_back(struct scheduler *s, struct suspect *suspect)
+{
+    leave(s, suspect);
+    suspect_end(s, suspect->digest, OPS_SUSPECT_BACK);
+}
 
 static void ask(struct scheduler *s, struct op *op)
 {
-    if (s->suspects.present == op->item) {
+    if (poison_is_present(op->item)) {
         suspect_call(s, op);
     } else {
         item_give_back(s, op->item);
@@ -97,12 +117,24 @@ static void give_up(struct scheduler *s, struct op *op)
         watch_record_evidence(s, d->job, d->message_id);
 }
 
+static void next(struct scheduler *s);
+
+/* It is the next one to be begun, when all others are done or survived. */
+static void begin_alone(struct scheduler *s, struct op *op)
+{
+    leave(s, op->item->suspect);
+    suspect_of(op)->what = OPS_SUSPECT_ALONE;
+    op->refs++; /* for the list */
+    list_append(s->suspects.waiting.next, &op->link);
+    next(s);
+}
+
 static void on_begun(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
     struct suspect_op *suspect = suspect_of(op);
     uint32_t incarnations = ops_read_suspect(r);
 
-    if (s->suspects.present != op->item) {
+    if (!poison_is_present(op->item)) {
         item_give_back(s, op->item);
     } else if (incarnations == 0) {
         op->refs++; /* for the timer */
@@ -110,9 +142,7 @@ static void on_begun(struct scheduler *s, struct op *op, struct ops_reader *r)
     } else if (incarnations == 1) {
         intake_read(s, op->item, suspect->delivery);
     } else if (suspect->what == OPS_SUSPECT_BEGIN) {
-        suspect->what = OPS_SUSPECT_ALONE;
-        s->suspects.alone = true;
-        op_call(s, op, ask, on_begun);
+        begin_alone(s, op);
     } else {
         give_up(s, op);
     }
@@ -130,33 +160,35 @@ static void release(struct scheduler *s)
     }
 }
 
+/* Return: the operation of the first suspect that waits, if that may be begun now; else NULL. */
+static struct op *first(struct scheduler *s)
+{
+    struct op *op;
+    unsigned most;
+
+    if (list_empty(&s->suspects.waiting) || s->suspects.alone)
+        return NULL;
+    op = list_entry(s->suspects.waiting.next, struct op, link);
+    most = suspect_of(op)->what == OPS_SUSPECT_ALONE ? 1 : POISON_PRESENT_MAX;
+    return s->suspects.n_present < most ? op : NULL;
+}
+
 static void next(struct scheduler *s)
 {
-    struct list *first;
     struct op *op;
 
-    if (s->suspects.present)
-        return;
-    release(s);
-    if (!(first = list_pop(&s->suspects.waiting)))
-        return;
-    op = list_entry(first, struct op, link);
-    s->suspects.present = op->item;
-    s->suspects.until = INT64_MAX; /* until it is read */
-    s->suspects.alone = suspect_of(op)->what == OPS_SUSPECT_ALONE;
-    op_call(s, op, ask, on_begun);
-    op_unref(s, op); /* the reference of add() */
+    if (s->suspects.n_present == 0)
+        release(s);
+    while ((op = first(s))) {
+        list_remove(&op->link);
+        enter(s, op->item);
+        s->suspects.alone = suspect_of(op)->what == OPS_SUSPECT_ALONE;
+        op_call(s, op, ask, on_begun);
+        op_unref(s, op); /* the reference of the list */
+    }
 }
 
-static void take_back(struct scheduler *s)
-{
-    struct item *item = s->suspects.present;
-
-    if (!item)
-        return;
-    s->suspects.present = NULL;
-    suspect_end(s, item->suspect, OPS_SUSPECT_BACK);
-}
+/* ---- what is delivered ---- */
 
 static void add(struct scheduler *s, struct list *list, struct item *item,
                 const struct bus_delivery *d, const char *digest, enum ops_suspect what)
@@ -171,16 +203,16 @@ static void add(struct scheduler *s, struct list *list, struct item *item,
 static void add_suspect(struct scheduler *s, struct item *item, const struct bus_delivery *d,
                         enum ops_suspect what)
 {
-    char digest[ID_DIGEST_LEN + 1];
-
-    id_digest(item->body, digest);
-    item->suspect = or_abort(strdup(digest));
-    add(s, &s->suspects.waiting, item, d, digest, what);
+    item->suspect = or_abort(calloc(1, sizeof(*item->suspect)));
+    list_init(&item->suspect->link);
+    item->suspect->until = INT64_MAX;
+    id_digest(item->body, item->suspect->digest);
+    add(s, &s->suspects.waiting, item, d, item->suspect->digest, what);
 }
 
 bool poison_takes(struct scheduler *s, struct item *item, const struct bus_delivery *d)
 {
-    if (d->redelivered) {
+    if (d->redelivered && !recent_has(&s->suspects.survived, item->body)) {
         add_suspect(s, item, d, OPS_SUSPECT_BEGIN);
         next(s);
         return true;
@@ -194,7 +226,7 @@ bool poison_takes(struct scheduler *s, struct item *item, const struct bus_deliv
 
 bool poison_takes_part(struct scheduler *s, struct item *part, const struct bus_delivery *d)
 {
-    if (!s->suspects.alone || s->suspects.present != part->batch)
+    if (!s->suspects.alone || !poison_is_present(part->batch))
         return false;
     add_suspect(s, part, d, OPS_SUSPECT_ALONE);
     return true;
@@ -202,28 +234,30 @@ bool poison_takes_part(struct scheduler *s, struct item *part, const struct bus_
 
 void poison_parted(struct scheduler *s, struct item *item)
 {
-    if (!s->suspects.alone || s->suspects.present != item)
+    if (!s->suspects.alone || !poison_is_present(item))
         return;
-    take_back(s);
+    take_back(s, item->suspect);
     next(s);
 }
 
+/* ---- how it goes on ---- */
+
 void poison_read(struct scheduler *s, const struct item *item)
 {
-    if (s->suspects.present == item)
-        s->suspects.until = s->now + POISON_SUSPECT_MS;
+    if (poison_is_present(item))
+        item->suspect->until = s->now + POISON_SUSPECT_MS;
 }
 
 void poison_done(struct scheduler *s, struct item *item)
 {
-    bool present = s->suspects.present == item;
+    bool present = poison_is_present(item);
 
     if (!present && !(item->several && item->handle))
         return;
-    suspect_end(s, item->suspect, OPS_SUSPECT_END);
+    suspect_end(s, item->suspect->digest, OPS_SUSPECT_END);
     if (!present)
         return;
-    s->suspects.present = NULL;
+    leave(s, item->suspect);
     next(s);
 }
 
@@ -237,23 +271,62 @@ static void give_back(struct scheduler *s, struct list *list)
     }
 }
 
+static bool is_read(const struct item *item)
+{
+    return !item->suspect || item->suspect->until != INT64_MAX;
+}
+
+/* The broker delivers to this process or to another one what it has not acknowledged. */
+static void note_survived(struct scheduler *s)
+{
+    list_foreach(l, &s->items) {
+        const struct item *item = list_entry(l, struct item, link);
+
+        if (item->handle && is_read(item))
+            recent_add(&s->suspects.survived, item->body);
+    }
+}
+
 void poison_lost(struct scheduler *s)
 {
     give_back(s, &s->suspects.waiting);
     give_back(s, &s->suspects.held);
     s->suspects.alone = false;
-    take_back(s);
+    note_survived(s);
+    list_foreach_safe(l, &s->suspects.present)
+        take_back(s, list_entry(l, struct suspect, link));
+}
+
+/* Withdraws the records of the suspects that were survived. Return: whether there are any. */
+static bool survive(struct scheduler *s)
+{
+    bool any = false;
+
+    list_foreach_safe(l, &s->suspects.present) {
+        struct suspect *suspect = list_entry(l, struct suspect, link);
+
+        if (s->now < suspect->until)
+            continue;
+        take_back(s, suspect);
+        any = true;
+    }
+    return any;
 }
 
 void poison_tick(struct scheduler *s)
 {
-    if (!s->suspects.present || s->now < s->suspects.until)
-        return;
-    take_back(s);
-    next(s);
+    if (survive(s))
+        next(s);
 }
 
 int64_t poison_next(const struct scheduler *s)
 {
-    return s->suspects.present ? s->suspects.until : INT64_MAX;
+    int64_t first = INT64_MAX;
+
+    list_foreach(l, &s->suspects.present) {
+        int64_t until = list_entry(l, struct suspect, link)->until;
+
+        first = until < first ? until : first;
+    }
+    return first;
 }

@@ -65,6 +65,7 @@ int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
     list_init(&s->stalled);
     on_delivery_init(s);
     list_init(&s->suspects.waiting);
+    list_init(&s->suspects.present);
     list_init(&s->suspects.held);
     list_init(&s->client_batches.waiting);
     list_init(&s->notifications);
@@ -122,8 +123,8 @@ static void on_store_up(struct scheduler *s, uint32_t partitions, const char *ru
 
 static void on_bus_down(struct scheduler *s)
 {
-    poison_lost(s);
     intake_lost(s);
+    poison_lost(s); /* after it: what it gives back was not read */
     watch_lost(s);
 }
 

@@ -138,12 +138,11 @@ class Load:
         return sorted(self._took.get(job_id, float("inf")) for job_id, due in self._due.items()
                       if since <= due <= until and job_id in self.confirmed)
 
-
-    def after(self, then):
-        """How long after a moment (monotonic) the jobs ended that were due before it, and had not
-        ended; those that have not count as endless."""
+    def after(self, until, then):
+        """How long after a moment (monotonic) the jobs ended that were due by an earlier one, and
+        had not ended; those that have not count as endless."""
         ends = (due + self._took.get(job_id, float("inf")) - then
-                for job_id, due in self._due.items() if due <= then and job_id in self.confirmed)
+                for job_id, due in self._due.items() if due <= until and job_id in self.confirmed)
         return sorted(end for end in ends if end > 0)
 
 

@@ -14,16 +14,18 @@ import client
 import cluster
 import evidence
 import load
+import proxy
 import servers
 from reach_rabbit import Judged, Servers, complaints, late, let_pass
 
 RATE = 50  # jobs a second, of three steps each
 LEASE = {"wait_ms": 600_000, "lock_ms": 600_000}  # of each step: it must not be waited for
-AGAIN_S = 10  # after the broker is back all that was in flight has ended
+AGAIN_S = 10  # after the fault all has ended that was in flight when it struck
 BINS_S = (0.5, 1, 2, 5, 10)
 COUNTED = ("expired", "silent", "failed", "parked")  # events that count against a step
 TASKS, REPLIES = "drover.task.demo", "drover.replies"
 ROUNDS = 3
+SILENT_S = 25  # longer than two heartbeats
 
 
 class Part(Servers):
@@ -44,10 +46,12 @@ class Part(Servers):
 
 
 @contextlib.contextmanager
-def daemons(part, where):
+def daemons(part, where, more):
+    """@more: role -> more settings."""
     strict = {"redis": {"durability": "strict"}}
-    settings = cluster.merged(evidence.settings(where / "evidence", concurrency=32),
-                              {"scheduler": strict, "supervisor": strict})
+    settings = evidence.settings(where / "evidence", concurrency=32)
+    for differing in ({"scheduler": strict, "supervisor": strict}, more):
+        settings = cluster.merged(settings, differing)
     c = cluster.Cluster(part.rabbit, part.redis, where, settings, "effect")
     c.besides = []  # threads of the story
     c.start(2, 2, 2)
@@ -86,29 +90,30 @@ def counted(c, jobs):
     return [f"{job} has {event}" for job, event in found]
 
 
-def strike(part, where, fault, rounds=ROUNDS):
+def strike(part, where, fault, rounds=ROUNDS, more=None):
     """Lets a fault strike so often, under load. @fault: a function of the cluster; when it returns
-    the fault is over."""
-    said, wrong = [], []
-    with daemons(part, where) as c:
+    the fault is over. @more: role -> more settings."""
+    times, wrong = [], []
+    with daemons(part, where, more) as c:
         judged, busy = Judged(c, trace=False), load.Load(c, RATE, **LEASE)
         let_pass(3)
         for _ in range(rounds):
+            struck = busy.now()
             judged.collector.fault("strikes", "the broker")
             fault(c)
             over = busy.now()
             judged.collector.fault("over", "the broker")
             await_consumers(c)
             let_pass(AGAIN_S)
-            said.append(over)
+            times.append((struck, over))
         wrong += busy.stop() + judged.judge()
         wrong += counted(c, busy.confirmed)
         resent = sum(len(c.store.events(job, "resent")) for job in busy.confirmed)
         wrong += complaints(c)
-    after = sorted(time for over in said for time in busy.after(over))
+    after = sorted(time for each in times for time in busy.after(*each))
     wrong += late("the last job in flight ended", after[-1] if after else 0, AGAIN_S)
     return wrong, (f"{len(busy.confirmed)} jobs, {resent} requests sent again; {len(after)} jobs "
-                   f"in flight {rounds} times ended after it: {binned(after)}")
+                   f"in flight at {rounds} faults ended after them: {binned(after)}")
 
 
 def delete(c, queue):
@@ -182,18 +187,39 @@ def alarmed(part, where):
     return strike(part, where, fault)
 
 
-def frozen(part, where):
+def frozen(part, where, seconds=5):
     """The broker stands still, and goes on with all its connections."""
 
     def fault(c):
         part.rabbit.pause()
-        let_pass(5)
+        let_pass(seconds)
         part.rabbit.resume()
 
     return strike(part, where, fault)
 
 
+def frozen_long(part, where):
+    """The broker stands still until the daemons have given their connections up."""
+    return frozen(part, where, SILENT_S)
+
+
+def cut_off(part, where):
+    """All daemons are cut off from the broker, until both sides have given the connections up.
+    Clients are not."""
+    wire = proxy.Proxy(part.rabbit.known_port)
+
+    def fault(c):
+        wire.cut()
+        let_pass(SILENT_S)
+        wire.heal()
+
+    through = {role: {"rabbitmq": {"port": wire.port}}
+               for role in ("scheduler", "agent", "supervisor")}
+    with contextlib.closing(wire):
+        return strike(part, where, fault, more=through)
+
+
 Part.STORIES = [killed, killed_with_store, restarted, tasks_deleted, replies_deleted, purged,
-                alarmed, frozen]
+                alarmed, frozen, frozen_long, cut_off]
 Part.CUTS = set()
 

@@ -903,8 +903,8 @@ RULES = {
         ),
         "inspections of before a lost connection count": (
             "scheduler/scheduler.c",
-            "    intake_lost(s);\n    watch_lost(s);\n",
-            "    intake_lost(s);\n",
+            "    watch_lost(s);\n}\n\nstatic void on_tick",
+            "}\n\nstatic void on_tick",
             f"{WATCH} test_lost_connection",
         ),
         "a watched request is never released": (
@@ -1423,7 +1423,7 @@ RULES = {
         ),
         "a notification gives the outcome of a later turn": (
             lua("inspect"),
-            "  local ended = {match(settled, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}\n",
+            "  local ended = {notification_of(settled)}\n",
             "  local ended = {call('HGET', p .. 'job:' .. job_id, 'outcome'), 'ERROR', '1', '1', "
             "'0', '',\n"
             "    call('HGET', p .. 'job:' .. job_id, 'failed') or ''}\n",
@@ -3226,7 +3226,7 @@ RULES = {
         ),
         "a suspect that is read alone waits for messages that wait for it": (
             "scheduler/intake.c",
-            "    if (!waits || item->batch || s->suspects.present == item) {\n",
+            "    if (!waits || item->batch || poison_is_present(item)) {\n",
             "    if (!waits || item->batch) {\n",
             f"{HELD} test_intake_beside_one_alone",
         ),
@@ -3288,8 +3288,8 @@ RULES = {
         ),
         "Submits of a batch wait for the bytes that the batch takes": (
             "scheduler/intake.c",
-            "    if (!waits || item->batch || s->suspects",
-            "    if (!waits || s->suspects",
+            "    if (!waits || item->batch || poison_is_present",
+            "    if (!waits || poison_is_present",
             f"{SUBMITS} test_large_batch",
         ),
     },
@@ -3407,16 +3407,58 @@ RULES = {
             "  return {'1'}\n",
             f"{SUSPECTS} test_poison",
         ),
-        "schedulers read suspects side by side": (
+        "a scheduler begins all suspects at a time": (
             "scheduler/poison.c",
-            "    if (s->suspects.present)\n        return;\n    release(s);\n",
-            "    release(s);\n",
-            f"{SUSPECTS} test_restarts_of_the_broker",
+            "    return s->suspects.n_present < most ? op : NULL;\n",
+            "    return op;\n",
+            f"{SUSPECTS} test_side_by_side",
+        ),
+        "suspects wait for each other": (
+            "scheduler/poison.h",
+            "#define POISON_PRESENT_MAX 8",
+            "#define POISON_PRESENT_MAX 1",
+            f"{SUSPECTS} test_side_by_side",
+        ),
+        "a suspect is begun alone beside others that are begun": (
+            "scheduler/poison.c",
+            "suspect_of(op)->what == OPS_SUSPECT_ALONE ? 1 : POISON_PRESENT_MAX;",
+            "POISON_PRESENT_MAX;",
+            f"{SUSPECTS} test_alone_after_others",
+        ),
+        "suspects are begun beside one that is begun alone": (
+            "scheduler/poison.c",
+            "    if (list_empty(&s->suspects.waiting) || s->suspects.alone)\n",
+            "    if (list_empty(&s->suspects.waiting))\n",
+            f"{SUSPECTS} test_alone_after_others",
+        ),
+        "a suspect that is to be begun alone waits behind all others": (
+            "scheduler/poison.c",
+            "    list_append(s->suspects.waiting.next, &op->link);\n",
+            "    list_append(&s->suspects.waiting, &op->link);\n",
+            f"{SUSPECTS} test_alone_after_others",
+        ),
+        "what a process had read is a suspect when it comes back to it": (
+            "scheduler/poison.c",
+            "    if (d->redelivered && !recent_has(&s->suspects.survived, item->body)) {\n",
+            "    if (d->redelivered) {\n",
+            f"{SUSPECTS} test_survivor",
+        ),
+        "what a process had not read is no suspect when both connections were lost": (
+            "scheduler/poison.c",
+            "    return !item->suspect || item->suspect->until",
+            "    return !poison_is_present(item) || item->suspect->until",
+            f"{SUSPECTS} test_survivor",
+        ),
+        "what a process had not read is no suspect when it comes back to it": (
+            "scheduler/poison.c",
+            "        if (item->handle && is_read(item))\n",
+            "        if (item->handle)\n",
+            f"{SUSPECTS} test_survivor",
         ),
         "an incarnation that has lost the broker counts as killed": (
             "scheduler/poison.c",
-            "    s->suspects.alone = false;\n    take_back(s);\n",
-            "    s->suspects.alone = false;\n    s->suspects.present = NULL;\n",
+            "        take_back(s, list_entry(l, struct suspect, link));\n}\n",
+            "        leave(s, list_entry(l, struct suspect, link));\n}\n",
             f"{SUSPECTS} test_restarts_of_the_broker",
         ),
         "a message that did not kill its scheduler holds up the others": (
@@ -3427,8 +3469,8 @@ RULES = {
         ),
         "a message that was processed stays a suspect": (
             "scheduler/poison.c",
-            "suspect_end(s, item->suspect, OPS_SUSPECT_END);",
-            "suspect_end(s, item->suspect, OPS_SUSPECT_BEGIN);",
+            "suspect_end(s, item->suspect->digest, OPS_SUSPECT_END);",
+            "suspect_end(s, item->suspect->digest, OPS_SUSPECT_BEGIN);",
             f"{SUSPECTS} test_processed_suspect_is_forgotten",
         ),
     },
@@ -3453,6 +3495,18 @@ RULES = {
         ),
     },
     "A store that went back is noticed, and accepted jobs that are gone are listed": {
+        "a notification is deleted for one of another time": (
+            lua("notifications"),
+            "  if not is_another(call('HGET', data, 's' .. seq), at) then\n",
+            "  if true then\n",
+            FUNCTIONS_TEST + "test_notification_of_another_time",
+        ),
+        "a notification is put off for one of another time": (
+            lua("notifications"),
+            "  if settled and not is_another(settled, at) and failed",
+            "  if settled and failed",
+            FUNCTIONS_TEST + "test_notification_of_another_time",
+        ),
         "an emptied store gets no workflows": (
             "scheduler/rollback.c",
             "        rollback_check(s);\n        registration_begin(s);\n",
@@ -5425,14 +5479,14 @@ RULES = {
         ),
         "a scheduler that has lost an answer counts a failed try twice": (
             lua("notifications"),
-            "  if settled and failed_tries(record) == failed then\n",
-            "  if settled then\n    failed = failed_tries(record)\n",
+            "  if settled and not is_another(settled, at) and failed_tries(record) == failed",
+            "  failed = failed_tries(record)\n  if settled",
             FUNCTIONS_TEST + "test_next_try_to_notify",
         ),
         "a scheduler puts off a notification that another one has published": (
             lua("notifications"),
-            "  if settled and failed_tries(record) == failed then\n",
-            "  if failed_tries(record) == failed then\n",
+            "  if settled and not is_another(settled, at) and failed_tries(record) == failed",
+            "  if failed_tries(record) == failed",
             FUNCTIONS_TEST + "test_try_to_notify_that_is_not_known",
         ),
         "each Notify in the queue is a try": (

@@ -172,16 +172,19 @@ static void kill_with(struct world *w, const char *id, int padding)
     kill_with_body(w, &body);
 }
 
-/* So many redelivered messages of several Submits that the intake is full, behind a Submit that
- * takes more than a moment and one that is not small. */
+/* So many redelivered messages of several Submits that the intake is full, behind as many Submits
+ * that take more than a moment as are begun side by side, and one that is not small. */
 static void fill(struct world *w)
 {
+    char id[16];
+
     w->deaf = true;
-    submit(w, "slow", 1, true);
+    for (int i = 0; i < POISON_PRESENT_MAX; i++) {
+        snprintf(id, sizeof(id), "slow%d", i);
+        submit(w, id, 1, true);
+    }
     submit(w, "x", LARGE, true);
     for (int i = 0; i < 80; i++) {
-        char id[16];
-
         snprintf(id, sizeof(id), "b%d", i);
         submit_ten(w, id, true);
     }
@@ -195,7 +198,7 @@ static void test_full_intake(void **state)
 
     fill(w);
     pass(w, MINUTE);
-    assert_int_equal(w->acks, 81); /* all but the one that the store has not answered */
+    assert_int_equal(w->acks, 81); /* all but those that the store has not answered */
     assert_int_equal(w->requeues, 0);
     submit(w, "later", 1, true);
     pass(w, MINUTE);

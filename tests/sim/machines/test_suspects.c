@@ -18,10 +18,12 @@
 #include "model/store_ops.h"
 #include "model/store_schema.h"
 #include "model/wire.h"
+#include "scheduler/poison.h"
 #include "scheduler/scheduler.h"
 #include "store/store.h"
 
-#define MESSAGES 6
+#define MESSAGES 18
+#define BEGUN 8 /* suspects that a scheduler begins side by side */
 #define STORE_EPOCH INT64_C(1700000000000)
 
 struct message {
@@ -40,8 +42,11 @@ struct world {
     uint64_t seed;
     const char *poison; /* a job; recording it kills */
     bool deaf;          /* no submission is answered */
+    bool silent;        /* no call is */
     bool batched;       /* the second message has all others */
     unsigned jobs;      /* created */
+    unsigned submits;   /* calls of the store function */
+    unsigned suspects;  /* likewise */
     int given_back;     /* messages, to the broker */
     bool dying;
 };
@@ -57,7 +62,9 @@ static void call(struct world *w, const struct effect *e)
 
     w->dying =
         w->dying || (submits && w->poison && bytes_is(e->store.args[AT_SUBMIT_JOB_ID], w->poison));
-    if (w->dying || (submits && w->deaf))
+    w->submits += submits;
+    w->suspects += strcmp(e->store.function, "suspect") == 0;
+    if (w->dying || w->silent || (submits && w->deaf))
         return;
     simstore_call(w->store, STORE_EPOCH + w->now, false, e->store.partition, e->store.function,
                   e->store.args, e->store.n, &answer);
@@ -338,6 +345,92 @@ static void test_broker_lost_with_submits(void **state)
     assert_int_equal(dead(w), 0);
 }
 
+static void broker_restarts(struct world *w)
+{
+    feed(w, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN});
+}
+
+/* Delivers all messages again, to a new incarnation, whose store is slow to answer. */
+static void deliver_again(struct world *w)
+{
+    w->deaf = true;
+    for (int i = 0; i < MESSAGES; i++)
+        w->messages[i].delivered = true;
+    birth(w);
+    deliver(w);
+}
+
+/* Suspects do not wait for one another, but for a place among those that are begun. */
+static void test_side_by_side(void **state)
+{
+    struct world *w = *state;
+
+    deliver_again(w);
+    assert_int_equal(w->submits, BEGUN);
+    pass(w, POISON_SUSPECT_MS - 1);
+    assert_int_equal(w->submits, BEGUN);
+    pass(w, 1);
+    assert_int_equal(w->submits, 2 * BEGUN);
+}
+
+/* A suspect that another scheduler had begun waits until all that are begun are survived; until it
+ * is survived itself, those behind it and new messages wait. */
+static void test_alone_after_others(void **state)
+{
+    struct world *w = *state;
+
+    other(w, &w->messages[BEGUN + 1], "a", "begin");
+    deliver_again(w);
+    pass(w, POISON_SUSPECT_MS);
+    assert_int_equal(w->submits, 2 * BEGUN - 1); /* but for that one */
+    pass(w, POISON_SUSPECT_MS - 1);
+    assert_int_equal(w->submits, 2 * BEGUN - 1);
+    pass(w, 1);
+    assert_int_equal(w->submits, 2 * BEGUN);
+    w->messages[0].delivered = false;
+    deliver_one(w, 0);
+    pass(w, POISON_SUSPECT_MS - 1);
+    assert_int_equal(w->submits, 2 * BEGUN);
+    pass(w, 1);
+    assert_int_equal(w->submits, MESSAGES + 1);
+    w->deaf = false;
+    assert_true(run_incarnation(w));
+    assert_done(w);
+    assert_int_equal(dead(w), 0);
+}
+
+/* A message that comes back to the process that had read it is no suspect: only its connection was
+ * lost. What the process had not read is. */
+static void test_survivor(void **state)
+{
+    struct world *w = *state;
+
+    birth(w);
+    w->deaf = true;
+    deliver(w);
+    broker_restarts(w);
+    w->submits = 0;
+    deliver(w);
+    assert_int_equal(w->submits, MESSAGES);
+    assert_int_equal(w->suspects, 0);
+    birth(w);
+    deliver(w);
+    broker_restarts(w);
+    w->suspects = w->submits = 0;
+    deliver(w);
+    assert_int_equal(w->suspects, BEGUN);
+    assert_int_equal(w->submits, 2 * BEGUN); /* as many were read before */
+    w->silent = true;
+    birth(w);
+    deliver(w);
+    broker_restarts(w);
+    broker_restarts(w);
+    w->silent = false;
+    w->submits = 0;
+    deliver(w);
+    assert_int_equal(w->submits, BEGUN); /* all are suspects */
+}
+
 /* A broker that restarts costs no incarnation: the store is slow, and the messages come again. */
 static void test_restarts_of_the_broker(void **state)
 {
@@ -346,12 +439,12 @@ static void test_restarts_of_the_broker(void **state)
     w->deaf = true;
     for (int i = 0; i < 10; i++) {
         assert_true(run_incarnation(w));
-        feed(w, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN});
+        broker_restarts(w);
     }
     for (int i = 0; i < 10; i++) { /* before it can have survived anything */
         birth(w);
         deliver(w);
-        feed(w, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN});
+        broker_restarts(w);
     }
     w->deaf = false;
     assert_true(run_incarnation(w));
@@ -488,6 +581,9 @@ int main(void)
         TEST(test_killed_by_other_messages),
         TEST(test_broker_lost_while_alone),
         TEST(test_restarts_of_the_broker),
+        TEST(test_side_by_side),
+        TEST(test_alone_after_others),
+        TEST(test_survivor),
         TEST(test_survived_suspect),
         TEST(test_copies_of_a_suspect),
         TEST(test_processed_suspect_is_forgotten),

@@ -2,9 +2,9 @@
 /*
  * Recent texts: the digests of the last bodies or tokens
  *
- * Called by suspect.c for bodies, and by run.c for tokens.
+ * Called by the agent for bodies and tokens, and by the scheduler for bodies.
  */
-#include "agent/recent.h"
+#include "base/recent.h"
 
 /* FNV-1a. */
 uint64_t recent_digest(struct bytes b)
