@@ -141,6 +141,8 @@ def words_of(job_id, name, command):
 class Driver(driver.Driver):
     """Sends commands by the `drover` of either build in turn."""
 
+    together = False  # the earlier build does not know Submits
+
     def __init__(self, c, folders):
         super().__init__(c)
         self._c, self._folders = c, itertools.cycle(folders)

@@ -16,6 +16,8 @@ import workload
 from store_library import schema
 
 FINISHED = ("PROCESSED", "ERROR")
+TOGETHER = 5  # jobs in a message
+TOGETHER_S = 0.5  # for which a job waits for others
 ACCEPTED = (wire.RECEIPT_CODE_CREATED, wire.RECEIPT_CODE_ALREADY)
 
 
@@ -53,9 +55,13 @@ def reporter(program, directory):
 
 
 class Driver:
+    together = True  # every other job comes in a message with others, and its answers may
+
     def __init__(self, c):
         self._client, self._store = c.client, c.store
         self.jobs = {}  # name -> workload.Job, of all submitted jobs
+        self._together = []  # Submits that are to be sent in one message
+        self._together_since = 0.0
         self._commands = []  # a heap of (when, number, job, fields)
         self._numbers = 0
         self._to_answer = {}  # command -> its job, of the commands that must be answered
@@ -67,14 +73,32 @@ class Driver:
 
     def submit(self, job):
         """@job: a workload.Job; its commands follow in their time, while tick() is called."""
-        self._client.submit(job.submit)
+        if self.together and len(self.jobs) % 2:
+            self._add(job.submit)
+        else:
+            self._client.submit(job.submit)
         self.jobs[job.submit.job_id] = job
         for after_ms, fields in job.commands:
             self._numbers += 1
             heapq.heappush(self._commands,
                            (time.monotonic() + after_ms / 1000, self._numbers, job, fields))
 
+    def _add(self, submit):
+        submit.batches = True
+        if not self._together:
+            self._together_since = time.monotonic()
+        self._together.append(submit)
+        if len(self._together) == TOGETHER:
+            self._flush()
+
+    def _flush(self):
+        together, self._together = self._together, []
+        if together:
+            self._client.submit_together(together)
+
     def tick(self):
+        if time.monotonic() >= self._together_since + TOGETHER_S:
+            self._flush()
         while self._commands and self._commands[0][0] <= time.monotonic():
             _, _, job, fields = heapq.heappop(self._commands)
             command_id = self._command(job, fields)
@@ -103,6 +127,7 @@ class Driver:
             self._client.submit(self.jobs[job_id].submit)
 
     def is_answered(self):
+        self._flush()
         return self.accepted() >= set(self.jobs) and not self._unanswered()
 
     def ask_again(self):
@@ -128,7 +153,7 @@ class Driver:
 
     def _at_rest(self):
         self.tick()
-        if self._commands or self._unanswered():
+        if self._together or self._commands or self._unanswered():
             return False
         self._read_letters()
         try:

@@ -112,10 +112,20 @@ class Client:
         self.call(lambda c: publish(c, exchange, key, body, properties, mandatory))
 
     def submit(self, submit):
+        self._about_to(submit)
+        self.publish("drover.submit", "submit", submit)
+
+    def submit_together(self, submits):
+        """Submits several jobs in one message."""
+        for submit in submits:
+            self._about_to(submit)
+        self.publish("drover.submit", "submit", wire.Submits(submits=submits),
+                     type="drover.v1.Submits")
+
+    def _about_to(self, submit):
         if not submit.reply_to:
             submit.reply_to = self.REPLIES
         self.watch(submit)
-        self.publish("drover.submit", "submit", submit)
 
     def command(self, job_id, command_id=None, **command):
         """Sends a command, such as query=wire.Query(), and returns its id. @command_id: it is sent
