@@ -321,12 +321,12 @@ void poison_tick(struct scheduler *s)
 
 int64_t poison_next(const struct scheduler *s)
 {
-    int64_t first = INT64_MAX;
+    int64_t earliest = INT64_MAX;
 
     list_foreach(l, &s->suspects.present) {
         int64_t until = list_entry(l, struct suspect, link)->until;
 
-        first = until < first ? until : first;
+        earliest = until < earliest ? until : earliest;
     }
-    return first;
+    return earliest;
 }
