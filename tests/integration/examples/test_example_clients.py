@@ -93,6 +93,43 @@ class Clients(examples.TestCase):
         self.ended(program, 7, "RabbitMQ")
 
 
+class Many(examples.TestCase):
+    """The client that submits many jobs in a message."""
+
+    def begin(self):
+        return self.cluster()
+
+    def submit_many(self, lines):
+        """Returns the exit code, and what was said of each job."""
+        path = self.directory / "jobs"
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        program = self.start([*examples.command("clients/submit_many.py"), "demo", str(path)])
+        code, output = program.end()
+        self.assertNotIn("Traceback", output)
+        said = [line.split(" ", 1) for line in output.splitlines()]
+        self.assertEqual(len(lines), len(said), output)
+        return code, dict(said)
+
+    def test_many(self):
+        """More jobs than a message may have; the same again waits for the same jobs."""
+        jobs = [f"job{i}" for i in range(250)]
+        for _ in range(2):
+            code, said = self.submit_many([f"{job} grüß Gott" for job in jobs])
+            self.assertEqual((0, dict.fromkeys(jobs, "OUTCOME_SUCCEEDED")), (code, said))
+        self.assertEqual([1, "grüß Gott".encode()],
+                         [self.c.dispatches("job249"), self.result("job249")])
+
+    def result(self, job):
+        (step,) = self.client.control(job, query=wire.Query(with_data=True)).status.steps
+        return step.result.data
+
+    def test_refused(self):
+        """One of them: the others go on."""
+        code, said = self.submit_many(["good x", "no/name x"])
+        self.assertEqual((1, "OUTCOME_SUCCEEDED"), (code, said["good"]))
+        self.assertIn("REJECTED job_id", said["no/name"])
+
+
 @examples.with_languages
 class OverTls(examples.TestCase):
     """Clients and agents over TLS, with certificates of their own."""
