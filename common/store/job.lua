@@ -216,14 +216,16 @@ end
 -- is corrupt, false and what is wrong with it. No call can read such a job: a person has edited it,
 -- or a bug has damaged it. It must not stop the work on the other jobs. An error that concerns the
 -- server, or the rights of its user, is raised again. To tell them apart there is only the text:
--- pcall() gives no more of an error of Redis.
+-- pcall() gives no more of an error of Redis. About rights Redis 7.0 has one, later ones and Valkey
+-- have another.
 function try_job(f, ...)
   local good, first, second = pcall(f, ...)
   if good then
     return true, first, second
   end
   local code = match(first, '^(%u+) ')
-  if code and code ~= 'ERR' and code ~= 'WRONGTYPE' or match(first, '^ERR The user executing') then
+  if code and code ~= 'ERR' and code ~= 'WRONGTYPE' or match(first, '^ERR The user executing')
+    or match(first, '^ERR ACL failure') then
     error({err = first}, 0)
   end
   return false, first

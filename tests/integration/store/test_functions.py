@@ -1975,6 +1975,7 @@ class Functions(unittest.TestCase):
         """A job is not corrupt because Redis refuses a command: here its user has no right, or the
         server is read-only."""
         for code, refusal in (("ERR", "The user executing the script can't run this command"),
+                              ("ERR", "ACL failure in script: no rights"),
                               ("READONLY", "no writes here")):
             self.load_library((
                 "  call = redis.call\n",
@@ -1989,7 +1990,7 @@ class Functions(unittest.TestCase):
             self.record("A")
             self.redis.set("skew", 60_000)
             self.redis.set("on", 1)
-            with self.subTest(code), self.assertRaisesRegex(redis.ResponseError, refusal):
+            with self.subTest(refusal), self.assertRaisesRegex(redis.ResponseError, refusal):
                 self.expire()
 
     def test_kill_when_redis_refuses_a_command(self):
