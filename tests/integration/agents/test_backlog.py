@@ -193,7 +193,8 @@ class Expiries(Case):
         is evidence."""
         self.begin()
         self.agent("ours")
-        self.submit("hangs", step("ours", 60000, **self.SOON))
+        # so long that the evidence comes in time on a slow machine
+        self.submit("hangs", step("ours", 60000, **self.SOON | {"lock_ms": 3000, "wait_ms": 3000}))
         self.assert_parks("hangs")
         self.assertEqual([], self.c.store.events("hangs", "silent"))
 
