@@ -524,6 +524,7 @@ static void called_renew(struct checker *c, struct job *job, struct bytes text, 
     if (token) {
         token->taken |= taken;
         token->reported |= !taken;
+        token->reported_at = taken ? token->reported_at : c->t->now;
     }
     inspect(c, job);
 }

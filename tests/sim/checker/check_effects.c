@@ -153,8 +153,10 @@ void checker_run(struct checker *c, const Drover__V1__StepRequest *request, int6
     step = &token->w->steps[token->step];
     d = token->back ? &step->revert : &step->forward;
     run_key(key, request, token->turn);
-    if (token->run_ends == 0)
+    if (token->run_ends == 0) {
         token->run_ends = c->t->now + lease_left;
+        token->run_at = c->t->now;
+    }
     require(c, lease_left > 0, "I4 %s: step %s begins after its lease", request->job_id,
             request->step);
     require(c, token->back == (request->desired == DROVER__V1__STATE__STATE_DISABLED),

@@ -86,6 +86,7 @@ static struct token *mint(struct checker *c, struct bytes text)
         token->begun = was->begun;
         token->delivered = was->delivered;
         token->run_ends = was->run_ends;
+        token->run_at = was->run_at;
         token->given_ends = was->given_ends;
         token->effect = was->effect;
         token->lied = was->lied;
@@ -372,10 +373,10 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
                 (step->flying->jumps > 0 && !is_known_to_jump(c, step->flying)),
             "I7 %s: step %u expired %" PRId64 " ms early", job->id, i,
             step->flying->ends - c->t->now);
-    /* The report of one copy of a request may end the wait for the run of another one. */
+    /* An agent that reports one copy of a request may end the wait for the run of another one. */
     require(c,
             c->again || check_terms_of(job, i)->heartbeat_ms > 0 ||
-                (token->copied && token->reported) ||
+                (token->copied && token->reported && token->reported_at < token->run_at) ||
                 c->t->now + token->unseen + JUMP_MS >= token->run_ends ||
                 c->t->now + token->unseen + JUMP_MS >= token->given_ends || token->jumps > 0,
             "I7 %s: step %u expired %" PRId64 " ms before the lease of its agent", job->id, i,

@@ -74,6 +74,8 @@ struct token {
     int64_t left;         /* until the deadline if that limits it; else 0 */
     int64_t most_left;    /* the same when it was minted */
     int64_t run_ends;     /* the world's time of the end of the first run's lease */
+    int64_t run_at;       /* that of its begin */
+    int64_t reported_at;  /* that of the last report that the store has */
     bool effect;          /* a handler has succeeded */
     bool recorded;        /* a reply with it was recorded */
     bool lied;            /* a reply with it may be false */
