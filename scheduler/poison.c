@@ -82,18 +82,21 @@ static void enter(struct scheduler *s, const struct item *item)
 {
     list_append(&s->suspects.present, &item->suspect->link);
     s->suspects.n_present++;
+    s->suspects.unread_bytes += item->body.len;
 }
 
-static void leave(struct scheduler *s, struct suspect *suspect)
+static void leave(struct scheduler *s, const struct item *item)
 {
-    list_remove(&suspect->link);
+    list_remove(&item->suspect->link);
     s->suspects.n_present--;
+    if (item->suspect->until == INT64_MAX)
+        s->suspects.unread_bytes -= item->body.len;
 }
 
-static void take_back(struct scheduler *s, struct suspect *suspect)
+static void take_back(struct scheduler *s, const struct item *item)
 {
-    leave(s, suspect);
-    suspect_end(s, suspect->digest, OPS_SUSPECT_BACK);
+    leave(s, item);
+    suspect_end(s, item->suspect->digest, OPS_SUSPECT_BACK);
 }
 
 static void ask(struct scheduler *s, struct op *op)
@@ -110,6 +113,7 @@ static void give_up(struct scheduler *s, struct op *op)
 {
     const struct bus_delivery *d = suspect_of(op)->delivery;
 
+    op->item->suspect->given_up = true;
     log_error("poison", LOG_S("digest", op->job));
     dead_letter_send(s, op->item, "POISON");
     /* Evidence: without it the request would be sent again without end. */
@@ -122,7 +126,7 @@ static void next(struct scheduler *s);
 /* It is the next one to be begun, when all others are done or survived. */
 static void begin_alone(struct scheduler *s, struct op *op)
 {
-    leave(s, op->item->suspect);
+    leave(s, op->item);
     suspect_of(op)->what = OPS_SUSPECT_ALONE;
     op->refs++; /* for the list */
     list_append(s->suspects.waiting.next, &op->link);
@@ -160,29 +164,47 @@ static void release(struct scheduler *s)
     }
 }
 
-/* Return: the operation of the first suspect that waits, if that may be begun now; else NULL. */
-static struct op *first(struct scheduler *s)
+/* The operation of the suspect that is begun next; NULL: none waits. */
+static struct op *first(const struct scheduler *s)
 {
-    struct op *op;
-    unsigned most;
+    const struct list *waiting = &s->suspects.waiting;
 
-    if (list_empty(&s->suspects.waiting) || s->suspects.alone)
-        return NULL;
-    op = list_entry(s->suspects.waiting.next, struct op, link);
-    most = suspect_of(op)->what == OPS_SUSPECT_ALONE ? 1 : POISON_PRESENT_MAX;
-    return s->suspects.n_present < most ? op : NULL;
+    return list_empty(waiting) ? NULL : list_entry(waiting->next, struct op, link);
 }
 
+static bool is_alone(struct op *op)
+{
+    return suspect_of(op)->what == OPS_SUSPECT_ALONE;
+}
+
+/* Suspects do not wait in the intake: others wait for them. */
+static bool fits(const struct scheduler *s, const struct item *item)
+{
+    size_t present = s->suspects.unread_bytes + s->intake.queues[item->source].read_bytes;
+
+    return item->body.len <= INTAKE_SMALL_BYTES || present + item->body.len <= INTAKE_READ_BYTES;
+}
+
+static bool may_begin(const struct scheduler *s, struct op *op)
+{
+    if (s->suspects.n_present == 0)
+        return true;
+    return !s->suspects.alone && !is_alone(op) && s->suspects.n_present < POISON_PRESENT_MAX &&
+           fits(s, op->item);
+}
+
+/* What is held waits for all suspects that are begun alone, one after the other: if it killed this
+ * process, the next of them would seem to have done so. */
 static void next(struct scheduler *s)
 {
-    struct op *op;
+    struct op *op = first(s);
 
-    if (s->suspects.n_present == 0)
+    if (s->suspects.n_present == 0 && !(op && is_alone(op)))
         release(s);
-    while ((op = first(s))) {
+    while ((op = first(s)) && may_begin(s, op)) {
         list_remove(&op->link);
         enter(s, op->item);
-        s->suspects.alone = suspect_of(op)->what == OPS_SUSPECT_ALONE;
+        s->suspects.alone = is_alone(op);
         op_call(s, op, ask, on_begun);
         op_unref(s, op); /* the reference of the list */
     }
@@ -205,6 +227,7 @@ static void add_suspect(struct scheduler *s, struct item *item, const struct bus
 {
     item->suspect = or_abort(calloc(1, sizeof(*item->suspect)));
     list_init(&item->suspect->link);
+    item->suspect->item = item;
     item->suspect->until = INT64_MAX;
     id_digest(item->body, item->suspect->digest);
     add(s, &s->suspects.waiting, item, d, item->suspect->digest, what);
@@ -236,7 +259,8 @@ void poison_parted(struct scheduler *s, struct item *item)
 {
     if (!s->suspects.alone || !poison_is_present(item))
         return;
-    take_back(s, item->suspect);
+    take_back(s, item);
+    item->suspect->until = INT64_MAX; /* its Submits are not read */
     next(s);
 }
 
@@ -244,8 +268,10 @@ void poison_parted(struct scheduler *s, struct item *item)
 
 void poison_read(struct scheduler *s, const struct item *item)
 {
-    if (poison_is_present(item))
-        item->suspect->until = s->now + POISON_SUSPECT_MS;
+    if (!poison_is_present(item))
+        return;
+    item->suspect->until = s->now + POISON_SUSPECT_MS;
+    s->suspects.unread_bytes -= item->body.len;
 }
 
 void poison_done(struct scheduler *s, struct item *item)
@@ -254,10 +280,12 @@ void poison_done(struct scheduler *s, struct item *item)
 
     if (!present && !(item->several && item->handle))
         return;
-    suspect_end(s, item->suspect->digest, OPS_SUSPECT_END);
+    /* The record of one that was given up stays: another copy of it may come. */
+    suspect_end(s, item->suspect->digest,
+                item->suspect->given_up ? OPS_SUSPECT_BACK : OPS_SUSPECT_END);
     if (!present)
         return;
-    leave(s, item->suspect);
+    leave(s, item);
     next(s);
 }
 
@@ -271,9 +299,9 @@ static void give_back(struct scheduler *s, struct list *list)
     }
 }
 
-static bool is_read(const struct item *item)
+static bool is_survived(const struct item *item)
 {
-    return !item->suspect || item->suspect->until != INT64_MAX;
+    return !item->suspect || (item->suspect->until != INT64_MAX && !poison_is_present(item));
 }
 
 /* The broker delivers to this process or to another one what it has not acknowledged. */
@@ -282,7 +310,7 @@ static void note_survived(struct scheduler *s)
     list_foreach(l, &s->items) {
         const struct item *item = list_entry(l, struct item, link);
 
-        if (item->handle && is_read(item))
+        if (item->handle && is_survived(item))
             recent_add(&s->suspects.survived, item->body);
     }
 }
@@ -294,7 +322,7 @@ void poison_lost(struct scheduler *s)
     s->suspects.alone = false;
     note_survived(s);
     list_foreach_safe(l, &s->suspects.present)
-        take_back(s, list_entry(l, struct suspect, link));
+        take_back(s, list_entry(l, struct suspect, link)->item);
 }
 
 /* Withdraws the records of the suspects that were survived. Return: whether there are any. */
@@ -303,11 +331,11 @@ static bool survive(struct scheduler *s)
     bool any = false;
 
     list_foreach_safe(l, &s->suspects.present) {
-        struct suspect *suspect = list_entry(l, struct suspect, link);
+        const struct suspect *suspect = list_entry(l, struct suspect, link);
 
         if (s->now < suspect->until)
             continue;
-        take_back(s, suspect);
+        take_back(s, suspect->item);
         any = true;
     }
     return any;

@@ -14,7 +14,9 @@
 /* A redelivered message. */
 struct suspect {
     struct list link; /* in suspects.present from its beginning on until it is done or survived */
-    int64_t until;    /* time from which on it is survived; INT64_MAX: it was not read */
+    struct item *item;
+    int64_t until; /* time from which on it is survived; INT64_MAX: it was not read */
+    bool given_up; /* it becomes a dead letter */
     char digest[ID_DIGEST_LEN + 1];
 };
 
@@ -22,9 +24,11 @@ struct suspects {
     struct list waiting;    /* operations of suspects that wait for a place among ... */
     struct list present;    /* ... these, which are begun */
     unsigned n_present;     /* at most POISON_PRESENT_MAX */
+    size_t unread_bytes;    /* of those that are not read yet */
     bool alone;             /* the only one of these was begun alone, so all others wait ... */
     struct list held;       /* ... here: operations of messages that are no suspects */
-    struct recent survived; /* bodies that this process had read when it lost the broker */
+    struct recent survived; /* bodies that this process had read when it lost the broker, but
+                               for those of present suspects */
 };
 
 /* Takes a suspect, which is given to the intake when it may be begun, and any message that has to
@@ -41,10 +45,11 @@ static inline bool poison_is_present(const struct item *item)
 
 /* The item was read. A suspect counts as survived POISON_SUSPECT_MS later. */
 void poison_read(struct scheduler *s, const struct item *item);
-/* The item is done: if it was not survived before, the store deletes the record of it. */
+/* The item is done: if it was not survived before, nor given up, the store deletes the record of
+ * it. */
 void poison_done(struct scheduler *s, struct item *item);
 /* A connection to the broker is lost: gives back all suspects and others that are not read, and
- * notes the bodies of those that are. */
+ * notes the bodies of those that were survived. */
 void poison_lost(struct scheduler *s);
 /* Goes on to the next suspects if others have been survived; poison_next() is the time of that. */
 void poison_tick(struct scheduler *s);

@@ -256,8 +256,8 @@ int64_t ops_token_step(struct bytes token);
  * is possible. token_id() of dispatch.lua makes the same. */
 const char *ops_token_id(struct effects *fx, const char *token);
 
-/* Describes the arguments of a call. @i: of the reports of a record, or of the notifications of a
- * settle_owed; 0 for other functions. Return: false if there is no i-th. */
+/* Describes the arguments of a call. @i: of the reports of a record; 0 for other functions. Return:
+ * false if there is no i-th. */
 bool ops_about(const char *function, const struct bytes *args, int n, int i, struct ops_about *out);
 
 /* The position in an answer. */

@@ -1537,8 +1537,14 @@ RULES = {
         ),
         "a right that is missing makes a job corrupt": (
             lua("job"),
-            " or match(first, '^ERR The user executing') then\n",
-            " then\n",
+            " or match(first, '^ERR The user executing')\n",
+            "\n",
+            "tests/integration/store/test_functions.py Functions.test_error_that_is_not_the_jobs",
+        ),
+        "a right that is missing in a later Redis makes a job corrupt": (
+            lua("job"),
+            "    or match(first, '^ERR ACL failure') then\n",
+            "    then\n",
             "tests/integration/store/test_functions.py Functions.test_error_that_is_not_the_jobs",
         ),
         "a server that refuses commands makes a job corrupt": (
@@ -3409,8 +3415,8 @@ RULES = {
         ),
         "a scheduler begins all suspects at a time": (
             "scheduler/poison.c",
-            "    return s->suspects.n_present < most ? op : NULL;\n",
-            "    return op;\n",
+            " && s->suspects.n_present < POISON_PRESENT_MAX &&\n",
+            " &&\n",
             f"{SUSPECTS} test_side_by_side",
         ),
         "suspects wait for each other": (
@@ -3421,14 +3427,14 @@ RULES = {
         ),
         "a suspect is begun alone beside others that are begun": (
             "scheduler/poison.c",
-            "suspect_of(op)->what == OPS_SUSPECT_ALONE ? 1 : POISON_PRESENT_MAX;",
-            "POISON_PRESENT_MAX;",
+            "!s->suspects.alone && !is_alone(op) && s",
+            "!s->suspects.alone && s",
             f"{SUSPECTS} test_alone_after_others",
         ),
         "suspects are begun beside one that is begun alone": (
             "scheduler/poison.c",
-            "    if (list_empty(&s->suspects.waiting) || s->suspects.alone)\n",
-            "    if (list_empty(&s->suspects.waiting))\n",
+            "!s->suspects.alone && !is_alone(op) && s",
+            "!is_alone(op) && s",
             f"{SUSPECTS} test_alone_after_others",
         ),
         "a suspect that is to be begun alone waits behind all others": (
@@ -3436,6 +3442,36 @@ RULES = {
             "    list_append(s->suspects.waiting.next, &op->link);\n",
             "    list_append(&s->suspects.waiting, &op->link);\n",
             f"{SUSPECTS} test_alone_after_others",
+        ),
+        "what is held is read between two suspects that are begun alone": (
+            "scheduler/poison.c",
+            "n_present == 0 && !(op && is_alone(op)))",
+            "n_present == 0)",
+            f"{SUSPECTS} test_held_until_all_alone_are_survived",
+        ),
+        "large suspects are begun side by side without a bound": (
+            "scheduler/poison.c",
+            "present + item->body.len <= INTAKE_READ_BYTES;",
+            "true;",
+            f"{HELD} test_large_suspects",
+        ),
+        "a message whose last Submit was not read is survived": (
+            "scheduler/poison.c",
+            "    item->suspect->until = INT64_MAX; /* its Submits are not read */\n",
+            "",
+            f"{SUSPECTS} test_lost_before_the_last_submit",
+        ),
+        "a message that was given up kills more when it comes again": (
+            "scheduler/poison.c",
+            "item->suspect->given_up ? OPS_SUSPECT_BACK : OPS_SUSPECT_END);",
+            "OPS_SUSPECT_END);",
+            f"{SUSPECTS} test_given_up_again",
+        ),
+        "what waits in the intake is survived when the broker is lost": (
+            "scheduler/scheduler.c",
+            "    intake_lost(s);\n    poison_lost(s);",
+            "    poison_lost(s);\n    intake_lost(s);",
+            f"{HELD} test_unread_when_the_broker_is_lost",
         ),
         "what a process had read is a suspect when it comes back to it": (
             "scheduler/poison.c",
@@ -3445,20 +3481,20 @@ RULES = {
         ),
         "what a process had not read is no suspect when both connections were lost": (
             "scheduler/poison.c",
-            "    return !item->suspect || item->suspect->until",
-            "    return !poison_is_present(item) || item->suspect->until",
+            "(item->suspect->until != INT64_MAX && !poison_is_present(item))",
+            "!poison_is_present(item)",
             f"{SUSPECTS} test_survivor",
         ),
         "what a process had not read is no suspect when it comes back to it": (
             "scheduler/poison.c",
-            "        if (item->handle && is_read(item))\n",
+            "        if (item->handle && is_survived(item))\n",
             "        if (item->handle)\n",
             f"{SUSPECTS} test_survivor",
         ),
         "an incarnation that has lost the broker counts as killed": (
             "scheduler/poison.c",
-            "        take_back(s, list_entry(l, struct suspect, link));\n}\n",
-            "        leave(s, list_entry(l, struct suspect, link));\n}\n",
+            "        take_back(s, list_entry(l, struct suspect, link)->item);\n}\n",
+            "        leave(s, list_entry(l, struct suspect, link)->item);\n}\n",
             f"{SUSPECTS} test_restarts_of_the_broker",
         ),
         "a message that did not kill its scheduler holds up the others": (
@@ -3469,8 +3505,8 @@ RULES = {
         ),
         "a message that was processed stays a suspect": (
             "scheduler/poison.c",
-            "suspect_end(s, item->suspect->digest, OPS_SUSPECT_END);",
-            "suspect_end(s, item->suspect->digest, OPS_SUSPECT_BEGIN);",
+            "item->suspect->given_up ? OPS_SUSPECT_BACK : OPS_SUSPECT_END);",
+            "item->suspect->given_up ? OPS_SUSPECT_BACK : OPS_SUSPECT_BEGIN);",
             f"{SUSPECTS} test_processed_suspect_is_forgotten",
         ),
     },

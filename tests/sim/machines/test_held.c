@@ -285,6 +285,42 @@ static void test_intake_beside_one_alone(void **state)
     assert_string_equal(w->asked, "large4");
 }
 
+/* Suspects that are not small are begun side by side only as far as their bytes allow. */
+static void test_large_suspects(void **state)
+{
+    struct world *w = *state;
+    const size_t *read_bytes = &w->scheduler->intake.queues[SCHEDULER_SUBMIT].read_bytes;
+
+    w->deaf = true;
+    for (int i = 0; i < POISON_PRESENT_MAX; i++) {
+        char id[16];
+
+        snprintf(id, sizeof(id), "large%d", i);
+        submit(w, id, 1000000, true);
+    }
+    assert_in_range(*read_bytes, 4 * 1000000, INTAKE_READ_BYTES);
+    pass(w, POISON_SUSPECT_MS); /* all are survived: one may always be read */
+    assert_in_range(*read_bytes, 5 * 1000000, 6 * 1000000);
+}
+
+/* What waits in the intake was not read when the broker is lost: it is a suspect, again. */
+static void test_unread_when_the_broker_is_lost(void **state)
+{
+    struct world *w = *state;
+
+    w->deaf = true;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 5; i++) {
+            char id[16];
+
+            snprintf(id, sizeof(id), "large%d", i);
+            submit(w, id, 1000000, round > 0);
+        }
+        assert_int_equal(w->suspects, round); /* the fifth waited */
+        feed(w, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN});
+    }
+}
+
 /* Only Submits come several in a message: a type of that name changes nothing for others. */
 static void test_type_of_another_message(void **state)
 {
@@ -340,6 +376,8 @@ int main(void)
         TEST(test_several_behind_one_alone),
         TEST(test_several_one_by_one),
         TEST(test_intake_beside_one_alone),
+        TEST(test_large_suspects),
+        TEST(test_unread_when_the_broker_is_lost),
         TEST(test_type_of_another_message),
     };
 

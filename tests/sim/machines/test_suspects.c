@@ -24,6 +24,8 @@
 
 #define MESSAGES 18
 #define BEGUN 8 /* suspects that a scheduler begins side by side */
+#define ANSWERS 256
+#define ITEMS 16
 #define STORE_EPOCH INT64_C(1700000000000)
 
 struct message {
@@ -34,42 +36,86 @@ struct message {
     bool dead;      /* it is in drover.dead */
 };
 
+/* What the scheduler hears next: the answer of the store to a call, or that the broker has a
+ * message. */
+struct answer {
+    uint64_t id;
+    bool kills; /* the process, before it is heard */
+    bool outcome;
+    struct store_answer answer;
+    struct bytes items[ITEMS]; /* owned */
+};
+
 struct world {
     struct simstore *store;
     struct scheduler *scheduler;
     struct message messages[MESSAGES];
     int64_t now, next;
     uint64_t seed;
-    const char *poison; /* a job; recording it kills */
-    bool deaf;          /* no submission is answered */
-    bool silent;        /* no call is */
-    bool batched;       /* the second message has all others */
-    unsigned jobs;      /* created */
-    unsigned submits;   /* calls of the store function */
-    unsigned suspects;  /* likewise */
-    int given_back;     /* messages, to the broker */
+    const char *poison;     /* a job; recording it kills */
+    bool deaf;              /* no submission is answered */
+    bool silent;            /* no call is */
+    const char *unanswered; /* the digest of a suspect about which no call is answered */
+    bool batched;           /* the second message has all others */
+    unsigned jobs;          /* created */
+    unsigned submits;       /* calls of the store function */
+    unsigned suspects;      /* likewise */
+    int given_back;         /* messages, to the broker */
     bool dying;
+    struct answer answers[ANSWERS]; /* a ring */
+    size_t first, end;
 };
 
 /* ---- the world around the machine ---- */
 
-static void feed(struct world *w, struct scheduler_event event);
+static struct answer *add_answer(struct world *w, uint64_t id)
+{
+    struct answer *a = &w->answers[w->end++ % ANSWERS];
 
+    assert_true(w->end - w->first <= ANSWERS);
+    *a = (struct answer){.id = id};
+    return a;
+}
+
+static void drop_answer(struct answer *a)
+{
+    for (unsigned i = 0; i < a->answer.n; i++)
+        free((void *)a->items[i].data);
+}
+
+/* The store carries out all calls of a step before the scheduler hears the first answer. */
 static void call(struct world *w, const struct effect *e)
 {
-    struct store_answer answer;
+    const struct bytes *args = e->store.args;
     bool submits = strcmp(e->store.function, "submit") == 0;
+    bool suspect = strcmp(e->store.function, "suspect") == 0;
+    struct store_answer answer;
+    struct answer *a;
 
-    w->dying =
-        w->dying || (submits && w->poison && bytes_is(e->store.args[AT_SUBMIT_JOB_ID], w->poison));
     w->submits += submits;
-    w->suspects += strcmp(e->store.function, "suspect") == 0;
-    if (w->dying || w->silent || (submits && w->deaf))
+    w->suspects += suspect;
+    if (w->silent || (suspect && w->unanswered && bytes_is(args[AT_SUSPECT_DIGEST], w->unanswered)))
+        return;
+    if (submits && w->poison && bytes_is(args[AT_SUBMIT_JOB_ID], w->poison)) {
+        add_answer(w, e->id)->kills = true;
+        return;
+    }
+    if (submits && w->deaf)
         return;
     simstore_call(w->store, STORE_EPOCH + w->now, false, e->store.partition, e->store.function,
-                  e->store.args, e->store.n, &answer);
+                  args, e->store.n, &answer);
     w->jobs += submits && answer.n > 0 && bytes_is(answer.items[0], "CREATED");
-    feed(w, (struct scheduler_event){.type = SCHEDULER_ANSWER, .id = e->id, .answer = &answer});
+    a = add_answer(w, e->id);
+    a->answer = answer;
+    assert_true(answer.n <= ITEMS);
+    for (unsigned i = 0; i < answer.n; i++) {
+        uint8_t *copy = malloc(answer.items[i].len + 1);
+
+        assert_non_null(copy);
+        memcpy(copy, answer.items[i].data, answer.items[i].len);
+        a->items[i] = bytes_of(copy, answer.items[i].len);
+    }
+    a->answer.items = a->items;
 }
 
 static void publish(struct world *w, const struct effect *e)
@@ -83,16 +129,16 @@ static void publish(struct world *w, const struct effect *e)
             m->dead = true;
         }
     }
-    feed(w, (struct scheduler_event){.type = SCHEDULER_OUTCOME, .id = e->id});
+    add_answer(w, e->id)->outcome = true;
 }
 
-static void feed(struct world *w, struct scheduler_event event)
+static void step(struct world *w, struct scheduler_event event)
 {
     struct effects out = {0};
 
     event.now = w->now;
     w->next = scheduler_step(w->scheduler, &event, &out);
-    for (size_t i = 0; i < out.n && !w->dying; i++) {
+    for (size_t i = 0; i < out.n; i++) {
         const struct effect *e = &out.items[i];
 
         if (e->type == EFFECT_STORE)
@@ -105,6 +151,22 @@ static void feed(struct world *w, struct scheduler_event event)
             w->given_back++;
     }
     effects_deinit(&out);
+}
+
+static void feed(struct world *w, struct scheduler_event event)
+{
+    step(w, event);
+    while (w->first < w->end) {
+        struct answer *a = &w->answers[w->first++ % ANSWERS];
+
+        w->dying |= a->kills;
+        if (!w->dying && a->outcome)
+            step(w, (struct scheduler_event){.type = SCHEDULER_OUTCOME, .id = a->id});
+        else if (!w->dying)
+            step(w, (struct scheduler_event){
+                        .type = SCHEDULER_ANSWER, .id = a->id, .answer = &a->answer});
+        drop_answer(a);
+    }
 }
 
 static void pass(struct world *w, int64_t ms)
@@ -418,8 +480,13 @@ static void test_survivor(void **state)
     broker_restarts(w);
     w->suspects = w->submits = 0;
     deliver(w);
+    assert_int_equal(w->submits, BEGUN); /* those that were read before are not survived */
+    pass(w, POISON_SUSPECT_MS);
+    broker_restarts(w);
+    w->suspects = w->submits = 0;
+    deliver(w);
+    assert_int_equal(w->submits, 2 * BEGUN); /* as many are survived */
     assert_int_equal(w->suspects, BEGUN);
-    assert_int_equal(w->submits, 2 * BEGUN); /* as many were read before */
     w->silent = true;
     birth(w);
     deliver(w);
@@ -429,6 +496,102 @@ static void test_survivor(void **state)
     w->submits = 0;
     deliver(w);
     assert_int_equal(w->submits, BEGUN); /* all are suspects */
+}
+
+/* Runs incarnations until all is done. Return: how many died. */
+static int run_all(struct world *w)
+{
+    int killed = 0;
+
+    while (!run_incarnation(w))
+        killed++;
+    return killed;
+}
+
+/* The broker is lost while the store is asked about the last Submit of a message, which kills: the
+ * message is not survived. */
+static void test_lost_before_the_last_submit(void **state)
+{
+    struct world *w = *state;
+    char digest[ID_DIGEST_LEN + 1];
+
+    w->poison = "j17";
+    w->batched = true;
+    id_digest(buf_bytes(&w->messages[MESSAGES - 1].body), digest);
+    assert_false(run_incarnation(w));
+    assert_false(run_incarnation(w));
+    birth(w);
+    w->unanswered = digest;
+    deliver(w);
+    assert_int_equal(w->jobs, MESSAGES - 1); /* all others */
+    w->unanswered = NULL;
+    broker_restarts(w);
+    deliver(w);
+    pass(w, 1000);
+    assert_int_equal(w->dying + run_all(w), 1);
+    assert_true(w->messages[MESSAGES - 1].dead);
+}
+
+/* The broker delivers a message again that was given up; it kills no more schedulers. */
+static void test_given_up_again(void **state)
+{
+    struct world *w = *state;
+
+    w->poison = "j2";
+    assert_int_equal(run_all(w), 3);
+    w->messages[2].done = w->messages[2].dead = false;
+    assert_true(run_incarnation(w));
+    assert_true(w->messages[2].dead);
+}
+
+/* Likewise if it is one of a message, whose other Submits are not done. */
+static void test_given_up_among_submits(void **state)
+{
+    struct world *w = *state;
+
+    w->poison = "j2";
+    w->batched = true;
+    for (int i = 0; i < 3; i++)
+        assert_false(run_incarnation(w));
+    birth(w);
+    w->deaf = true;
+    deliver(w);
+    pass(w, 60000);
+    assert_true(w->messages[2].dead);
+    broker_restarts(w);
+    w->deaf = false;
+    deliver(w);
+    pass(w, 1000);
+    assert_false(w->dying);
+    assert_int_equal(run_all(w), 0);
+    assert_int_equal(w->jobs, MESSAGES - 1);
+}
+
+/* Two old messages are begun at the same time, and then alone, one after the other. A new one that
+ * came meanwhile, and kills, is not read in between: the second would seem to have killed. */
+static void test_held_until_all_alone_are_survived(void **state)
+{
+    struct world *w = *state;
+
+    w->deaf = true;
+    birth(w);
+    for (int i = 0; i < 3; i++) { /* the others wait for the first one */
+        other(w, &w->messages[i], "a", "begin");
+        w->messages[i].delivered = true;
+        deliver_one(w, i);
+    }
+    pass(w, POISON_SUSPECT_MS);
+    w->poison = "j3";
+    deliver_one(w, 3);
+    pass(w, POISON_SUSPECT_MS);
+    assert_false(w->dying);
+    pass(w, POISON_SUSPECT_MS);
+    assert_true(w->dying);
+    w->poison = NULL;
+    w->deaf = false;
+    assert_true(run_incarnation(w));
+    assert_done(w);
+    assert_int_equal(dead(w), 0);
 }
 
 /* A broker that restarts costs no incarnation: the store is slow, and the messages come again. */
@@ -584,6 +747,10 @@ int main(void)
         TEST(test_side_by_side),
         TEST(test_alone_after_others),
         TEST(test_survivor),
+        TEST(test_lost_before_the_last_submit),
+        TEST(test_given_up_again),
+        TEST(test_given_up_among_submits),
+        TEST(test_held_until_all_alone_are_survived),
         TEST(test_survived_suspect),
         TEST(test_copies_of_a_suspect),
         TEST(test_processed_suspect_is_forgotten),
