@@ -16,10 +16,10 @@
 
 struct amqp_peer {
     amqp_connection_state_t connection;
-    bool transient;               /* from now on it publishes with delivery mode 1 */
-    const char *type;             /* from now on, the property of what it publishes; NULL: none */
-    uint64_t published;           /* delivery tag of the last publish, in confirm mode */
-    uint64_t confirmed;           /* all tags up to here are confirmed */
+    bool transient;     /* from now on it publishes with delivery mode 1 */
+    const char *type;   /* property of messages that it publishes from now on; NULL: none */
+    uint64_t published; /* delivery tag of the last publish, in confirm mode */
+    uint64_t confirmed; /* all tags up to here are confirmed */
     bool early[AMQP_PEER_WINDOW]; /* confirmed tags beyond that one */
 };
 

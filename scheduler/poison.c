@@ -20,7 +20,8 @@
  * outside leaves a record of each, and the next one begins each of these alone. Those that wait are
  * not recorded. A scheduler withdraws its record 100 ms after it has read the message, and when it
  * loses a connection to the broker: then the broker may give the message to another scheduler while
- * this one is alive. A message that comes back to a process which had read it is no suspect there.
+ * this one is alive. If the broker delivers it to this one again, and this one had survived it, it
+ * is no suspect. The record of a message that was given up stays: another copy of it may come.
  *
  * Called by on_delivery.c, submits.c, intake.c and scheduler.c.
  */
@@ -193,8 +194,8 @@ static bool may_begin(const struct scheduler *s, struct op *op)
            fits(s, op->item);
 }
 
-/* What is held waits for all suspects that are begun alone, one after the other: if it killed this
- * process, the next of them would seem to have done so. */
+/* Held messages wait until all suspects that are begun alone are done or survived: if a held
+ * message killed this process, the next suspect would seem to have done so. */
 static void next(struct scheduler *s)
 {
     struct op *op = first(s);
@@ -210,7 +211,7 @@ static void next(struct scheduler *s)
     }
 }
 
-/* ---- what is delivered ---- */
+/* ---- deliveries ---- */
 
 static void add(struct scheduler *s, struct list *list, struct item *item,
                 const struct bus_delivery *d, const char *digest, enum ops_suspect what)
@@ -304,7 +305,8 @@ static bool is_survived(const struct item *item)
     return !item->suspect || (item->suspect->until != INT64_MAX && !poison_is_present(item));
 }
 
-/* The broker delivers to this process or to another one what it has not acknowledged. */
+/* The broker delivers the messages that this process has not acknowledged again, to this process or
+ * to another one. */
 static void note_survived(struct scheduler *s)
 {
     list_foreach(l, &s->items) {

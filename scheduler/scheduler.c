@@ -124,7 +124,7 @@ static void on_store_up(struct scheduler *s, uint32_t partitions, const char *ru
 static void on_bus_down(struct scheduler *s)
 {
     intake_lost(s);
-    poison_lost(s); /* after it: what it gives back was not read */
+    poison_lost(s); /* after the intake has given back the messages that it had not read */
     watch_lost(s);
 }
 

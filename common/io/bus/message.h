@@ -32,7 +32,7 @@ struct assembly {
     uint64_t handle;
     int source;
     bool redelivered;
-    bool classic; /* its queue is: a restart of the broker loses what is not persistent */
+    bool classic; /* its queue is: it loses transient messages if the broker restarts */
     bool pulse;
     char actor[ID_NAME_MAX + 1]; /* see struct bus_delivery */
     int64_t serial;              /* of a return, once headed; 0: it has none */
