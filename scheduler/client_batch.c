@@ -99,6 +99,7 @@ static struct client_batch *begin(struct scheduler *s, const struct op *op,
     b->correlation = or_abort(strdup(m->correlation));
     b->job = or_abort(strdup(op->job));
     (void)wire_encode(m->body, m->json, &b->alone);
+    (void)buf_or_abort(&b->alone); /* now: it may not be read for a while, or never */
     if (b->json)
         buf_printf(&b->body, "{\"%s\":[", batch_type(b)->fields[0].name);
     list_append(&s->client_batches.waiting, &b->link);

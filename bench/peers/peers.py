@@ -122,6 +122,18 @@ def said(command, problem, **more):
 
 
 def turn(options, system):
+    """A job of another system that never ends must not spoil the sitting: its turn is run once more,
+    and that is said."""
+    try:
+        return one_turn(options, system)
+    except SystemExit as failure:
+        if system.startswith("drover"):
+            raise
+        print(f"# {system}: run again, because {failure}", file=sys.stderr)
+        return one_turn(options, system)
+
+
+def one_turn(options, system):
     start, jobs = SYSTEMS[system]
     with start(options) as (stack, run):
         run(jobs=jobs // 4)
