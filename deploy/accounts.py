@@ -4,6 +4,7 @@
 
     deploy/accounts.py [--dir DIR] [--actor NAME]... [--agent NAME=ACTOR[,ACTOR...]]...
                        [--client NAME]... [--no-shared-agent] [--cluster]
+                       [--replication none|quorum]
 
 The users and their rights are in rabbitmq/definitions.json and redis/users.acl beside this file,
 without passwords, so nobody can log in with them. This program makes, in DIR (deploy/secrets):
@@ -22,6 +23,10 @@ they were unused for 30 days.
 --agent makes the user drover-agent-NAME for an agent of several actors. The user drover-agent may
 serve all actors: it is for installations whose agents trust one another, and for the time of an
 upgrade. --no-shared-agent leaves it out.
+
+--replication is rabbitmq.replication of the daemons: quorum (the default) defines quorum queues;
+none, for one node of RabbitMQ, defines classic queues and drover.marker. RabbitMQ keeps a queue
+that it has already as it is: change_queues.py changes its type.
 
 --cluster adds what several nodes of RabbitMQ, and Redis with Sentinels, need (compose.ha.yaml):
 
@@ -46,6 +51,7 @@ import secrets
 
 # For each user that is not one of Drover's own.
 LIMITS = {"max-connections": 1000, "max-channels": 2000}
+MARKER = "drover.marker"
 HERE = pathlib.Path(__file__).resolve().parent
 # no dots: a queue "a.b.x" would be named after user "a", too
 CLIENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -76,22 +82,26 @@ def rabbitmq_hash(word):
     return base64.b64encode(salt + hashlib.sha256(salt + word).digest()).decode()
 
 
+def queue(name, arguments):
+    return {"name": name, "vhost": "drover", "durable": True, "auto_delete": False,
+            "arguments": arguments}
+
+
+def fanout(name):
+    return {"name": name, "vhost": "drover", "type": "fanout", "durable": True,
+            "auto_delete": False, "internal": False, "arguments": {}}
+
+
 def task_queue(actor):
     """Returns the queue as daemons declare it: a request that no agent takes in time goes to
     drover.expired."""
-    arguments = {"x-dead-letter-exchange": "drover.expired", "x-queue-type": "quorum"}
-    return {"name": f"drover.task.{actor}", "vhost": "drover", "durable": True,
-            "auto_delete": False, "arguments": arguments}
+    return queue(f"drover.task.{actor}",
+                 {"x-dead-letter-exchange": "drover.expired", "x-queue-type": "quorum"})
 
 
 def task_binding(actor):
     return {"source": "drover.tasks", "vhost": "drover", "destination": f"drover.task.{actor}",
             "destination_type": "queue", "routing_key": actor, "arguments": {}}
-
-
-def reply_exchange(actor):
-    return {"name": f"drover.reply.{actor}", "vhost": "drover", "type": "fanout", "durable": True,
-            "auto_delete": False, "internal": False, "arguments": {}}
 
 
 def reply_binding(actor):
@@ -140,14 +150,26 @@ def without(out, user):
     out["permissions"] = [p for p in out["permissions"] if p["user"] != user]
 
 
-def definitions(directory, actors, agents, clients, shared_agent):
+def make_classic(out):
+    """Makes all queues classic, and adds the one that shows whether the broker was restarted."""
+    for each in out["queues"]:
+        each["arguments"]["x-queue-type"] = "classic"
+    out["queues"].append(queue(MARKER, {"x-queue-type": "classic", "x-max-length": 1}))
+    out["exchanges"].append(fanout(MARKER))
+    out["bindings"].append({"source": MARKER, "vhost": "drover", "destination": MARKER,
+                            "destination_type": "queue", "routing_key": "", "arguments": {}})
+
+
+def definitions(directory, actors, agents, clients, shared_agent, replication):
     out = json.loads((HERE / "rabbitmq" / "definitions.json").read_text())
     if not shared_agent:
         without(out, "drover-agent")
     for actor in actors:
         out["queues"].append(task_queue(actor))
-        out["exchanges"].append(reply_exchange(actor))
+        out["exchanges"].append(fanout(f"drover.reply.{actor}"))
         out["bindings"] += [task_binding(actor), reply_binding(actor)]
+    if replication == "none":
+        make_classic(out)
     for name, served in agents.items():
         user = f"drover-agent-{name}"
         out["users"].append({"name": user, "tags": "", "limits": LIMITS})
@@ -245,14 +267,20 @@ def main():
                         help="without the user drover-agent, which may answer for any actor")
     parser.add_argument("--cluster", action="store_true",
                         help="also what several nodes, and Redis with Sentinels, need")
+    parser.add_argument("--replication", choices=("none", "quorum"), default="quorum",
+                        help="as rabbitmq.replication of the daemons (default: quorum)")
     arguments = parser.parse_args()
+    if arguments.cluster and arguments.replication == "none":
+        parser.error("--replication none is for one node: with --cluster a queue would be lost "
+                     "with its node")
     arguments.dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     if arguments.dir.stat().st_mode & 0o077:
         raise SystemExit(f"others can enter {arguments.dir}: chmod 700 it, or choose another --dir")
     agents = agents_of(parser, arguments)
     actors = sorted({actor for served in agents.values() for actor in served})
     write(arguments.dir / "rabbitmq-definitions.json", definitions(
-        arguments.dir, actors, agents, sorted(set(arguments.client)), arguments.shared_agent))
+        arguments.dir, actors, agents, sorted(set(arguments.client)), arguments.shared_agent,
+        arguments.replication))
     more = ["users.ha.acl"] if arguments.cluster else []
     write(arguments.dir / "redis-users.acl", users(arguments.dir, "users.acl", *more))
     if arguments.cluster:

@@ -122,14 +122,15 @@ def said(command, problem, **more):
 
 
 def turn(options, system):
-    """A job of another system that never ends must not spoil the sitting: its turn is run once more,
-    and that is said."""
+    """A job of another system that never ends must not spoil the sitting: the turn is run once
+    more, and that is said."""
     try:
         return one_turn(options, system)
     except SystemExit as failure:
         if system.startswith("drover"):
             raise
-        print(f"# {system}: run again, because {failure}", file=sys.stderr)
+        why = str(failure).strip().splitlines()[-1]
+        print(f"# {system}: run again, because of {why}", file=sys.stderr)
         return one_turn(options, system)
 
 

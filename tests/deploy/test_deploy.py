@@ -96,7 +96,7 @@ class Deploy(unittest.TestCase):
         cls.secrets = cls.podman.directory / "secrets"
         ports = ("AMQP_PORT", "AMQPS_PORT", "MANAGEMENT_PORT")
         cls.ports = dict(zip(ports, map(str, servers.free_ports(len(ports)))))
-        cls.make_accounts()
+        cls.make_accounts("--replication=none")
         cls.begin_project("drover", "drover_rabbitmq_1")
 
     @classmethod

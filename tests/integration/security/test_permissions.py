@@ -683,37 +683,6 @@ class Permissions(unittest.TestCase):
 
     # --- the files -------------------------------------------------------------------------------
 
-    def exported(self, vhost):
-        path = self.directory / "exported.json"
-        self.rabbit.rabbitmqctl("export_definitions", str(path))
-        everything = json.loads(path.read_text())
-        return {kind: {json.dumps({k: v for k, v in item.items() if k != "vhost"}, sort_keys=True)
-                       for item in everything[kind] if item["vhost"] == vhost}
-                for kind in ("exchanges", "queues", "bindings")}
-
-    def test_definitions_are_what_daemons_declare(self):
-        with self.rabbit.vhost() as vhost:
-            own = {"vhost": vhost, "user": ADMIN, "password": WORD, "declare": True,
-                   "replication": "quorum"}
-            actors = [{**cluster.BUILTIN, "name": actor} for actor in ACTORS]
-            directory = self.directory / "declared"
-            directory.mkdir()
-            agent = self.daemon("agent", directory, rabbitmq=own, agent={"actors": actors})
-            scheduler = self.daemon("scheduler", directory, rabbitmq=own)  # drover.replies
-            for daemon in (agent, scheduler):
-                daemon.start()
-                servers.wait_for(daemon.up, f"the {daemon.role} to have declared all there is")
-                daemon.stop()
-            self.store.redis.execute_command("FLUSHALL")
-            self.store.redis.execute_command("FUNCTION", "FLUSH")
-            declared, defined = self.exported(vhost), self.exported(VHOST)
-        for kind, items in declared.items():
-            self.assertTrue(items)
-            self.assertEqual(
-                set(), items - defined[kind], f"{kind} that differ in deploy/"
-            )
-            self.assertEqual(set(), defined[kind] - items, f"{kind} that no daemon declares")
-
     def test_rights_are_those_of_the_protocol(self):
         page = (wire.ROOT / "docs" / "PROTOCOL.md").read_text().replace("<actor>", ".*")
         row = re.compile(r"^\| (\w+) \| `(\^.*?)` \| `(.*?)` \| `(.*?)` \|$", re.MULTILINE)
