@@ -153,8 +153,6 @@ static void on_published(struct scheduler *s, struct op *op)
     } else if (!n->undeliverable && n->tries + 1 >= NOTIFICATION_TRIES) {
         n->undeliverable = true;
         op->returned = false;
-        s->stats.dead_letters++;
-        s->dead_letters.own++;
         log_warn("notice_undeliverable", LOG_S("job", op->job), LOG_I("tries", n->tries + 1));
         op_call(s, op, notification_call, notification_answered);
     } else {
@@ -298,6 +296,8 @@ static const char *publish_dead(struct scheduler *s, struct op *op, const Drover
     message->job = effects_str(s->out, op->job);
     message->reason = effects_printf(s->out, "UNDELIVERABLE %s", why);
     message->mandatory = true;
+    s->stats.dead_letters++;
+    s->dead_letters.own++;
     return message->reason;
 }
 
@@ -407,6 +407,8 @@ static void notification_answered(struct scheduler *s, struct op *op, struct ops
         log_error("store_answer_broken", LOG_S("job", op->job));
     if (unread)
         return; /* forgotten, not in the outbox, or put off: nothing to publish */
+    if (n->undeliverable && job.updated != n->at)
+        return; /* another one of this number: the store went back, and its tries are its own */
     n->at = job.updated;
     n->tries = job.notifications;
     if (!torn)

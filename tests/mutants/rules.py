@@ -1435,6 +1435,12 @@ RULES = {
             "        op_call(s, op, settle_call, ignore_answer);\n        return;\n",
             f"{ROLLBACK} test_unknown_notifications_are_ignored",
         ),
+        "a notification that came in the place of another one goes to drover.dead at once": (
+            "scheduler/notification.c",
+            "n->undeliverable && job.updated != n->at",
+            "false",
+            f"{NOTIFICATIONS} test_undeliverable_and_another",
+        ),
         "a job is forgotten once the notification of its last outcome is confirmed": (
             lua("forget"),
             "  return (tonumber(count or '0') or 0) > 0 or call(",

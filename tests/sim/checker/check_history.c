@@ -227,6 +227,7 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
     step->round = ends_silence(job, i);
     step->anew =
         job->retrying && (step->anew || step->parked || step->failed || tries_used_up(job, i));
+    step->restarted |= job->retrying && step->parked;
     step->parked = step->renewed = false;
     step->failed = 0;
     step->back = back;
@@ -291,7 +292,7 @@ static void on_done(struct checker *c, struct job *job, uint32_t i, const struct
     require(c, r->token->effect || r->token->lied, "I10 %s: step %u is done, and no handler did it",
             job->id, i);
     step->current = back ? STATE_DISABLED : STATE_ACTIVE;
-    step->by_hand = step->alerted = false;
+    step->by_hand = step->alerted = step->restarted = false;
 }
 
 static void on_skipped(struct checker *c, struct job *job, uint32_t i)
@@ -463,14 +464,15 @@ static void on_parked(struct checker *c, struct job *job, uint32_t i, const stru
     timeline_note(c->t, bytes_is(reason, "DEATHS")      ? FEATURE_PARKED_DEATHS
                         : bytes_is(reason, "EXHAUSTED") ? FEATURE_PARKED_EXHAUSTED
                                                         : FEATURE_PARKED_PERMANENT);
-    require(c, alerted || !news || job->retrying,
+    require(c, alerted || !news || job->retrying || step->restarted,
             "L3 %s: step %u is parked for %.*s, without an alert", job->id, i, (int)reason.len,
             (const char *)reason.data);
-    require(c, !alerted || news || job->retrying || job->w->n_steps >= BIG,
+    require(c, !alerted || news || job->retrying || step->restarted || job->w->n_steps >= BIG,
             "L3 %s: step %u is parked as before, with another alert", job->id, i);
     if (alerted)
         alert_from_outbox(c, job, i);
     step->parked = step->alerted = true;
+    step->restarted = false;
     snprintf(step->parked_for, sizeof(step->parked_for), "%.*s", (int)reason.len,
              (const char *)reason.data);
 }
@@ -652,7 +654,7 @@ static void turn_step(struct job *job, uint32_t i)
     if (!step->flying)
         step->renewed |= tries_used_up(job, i);
     step->failed = 0;
-    step->parked = step->alerted = false;
+    step->parked = step->alerted = step->restarted = false;
 }
 
 static void on_turned(struct checker *c, struct job *job, const struct entry *e)
@@ -740,7 +742,7 @@ static void on_anew(struct job *job, uint32_t i)
             continue;
         }
         step->failed = 0;
-        step->parked = step->alerted = step->renewed = false;
+        step->parked = step->alerted = step->restarted = step->renewed = false;
         step->not_before = step->not_after = 0;
         step->forgiven.since = job->since;
         step->forgiven.failures = k == i ? 0 : step->failures;
@@ -1140,7 +1142,7 @@ static void on_migrated(struct checker *c, struct job *job)
                     "I12 %s: step %u may have begun, and does not exist any more", job->id, i);
             step->attempt = step->came_back = step->failures = step->expiries = 0;
             step->not_before = step->not_after = 0;
-            step->parked = step->alerted = false;
+            step->parked = step->alerted = step->restarted = false;
             if (step->current == STATE_UNKNOWN) {
                 step->back = step->replaced = true;
                 step->turn = job->turn + 1;

@@ -108,6 +108,7 @@ struct step {
     char parked_for[16];
     bool round;          /* its last dispatch was to end a silence */
     bool alerted;        /* it was parked since the job last turned, and has not succeeded since */
+    bool restarted;      /* perhaps: by a Retry of all, after which it does not count as parked */
     bool stored_at_rest; /* the store's record shows it at rest */
     struct handler_effect *effects_seen; /* newest first */
     bool lied;                           /* its record may be false: the effects may be others */

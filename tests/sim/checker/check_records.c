@@ -45,7 +45,7 @@ static void compare_waiting(struct checker *c, const struct job *job, uint32_t i
     require(c, waiting == n, "I13 %s: step %u waits for %u, not %u", job->id, i, n, waiting);
     require(c,
             n > 0 || r->state != STEP_AT_REST || is_past(c, job) ||
-                (job->changing && !job->steps[i].back),
+                (job->changing && (!job->steps[i].back || r->current == STATE_DISABLED)),
             "L1 %s: step %u is ready and was not sent", job->id, i);
 }
 
@@ -189,6 +189,8 @@ static void note_lease(struct checker *c, const struct job *job, uint32_t i, int
     if (!c->again && token->until != until && check_terms_of(job, i)->heartbeat_ms == 0 &&
         job->w->n_steps < BIG)
         token->ends = c->t->now + until - c->store_now;
+    else if (c->again && token->until > 0 && token->ends > 0)
+        token->ends += until - token->until; /* what extended the lease may be lost */
     if (token->given_ends == 0)
         token->given_ends = token->ends;
     token->until = until;
@@ -277,13 +279,21 @@ static const char *need_of(const struct job *job)
     return strcmp(job->hold, "deadline") == 0 ? "deadline" : "";
 }
 
+static bool is_any_restarted(const struct job *job)
+{
+    for (uint32_t i = 0; i < job->w->n_steps; i++)
+        if (job->steps[i].restarted)
+            return true;
+    return false;
+}
+
 static void compare_needs(struct checker *c, const struct job *job)
 {
     static const char *const kinds[] = {"parked", "deadline", "ended"};
     const char *need = need_of(job);
     int64_t at;
 
-    if (job->retrying || job->w->n_steps >= BIG)
+    if (job->retrying || job->w->n_steps >= BIG || is_any_restarted(job))
         return;
     require(c, simstore_zscore(c->store, job->partition, "needs", job->id, &at) == (*need != 0),
             "L3 %s: on the list of those that need attention or not, being '%s'", job->id, need);

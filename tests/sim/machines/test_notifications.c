@@ -152,6 +152,44 @@ static void test_undeliverable_notification(void **state)
                          "dead UNDELIVERABLE reply_to mine, ack, alert DEAD_LETTER");
 }
 
+static void write_data(struct alone *w, const char *field, const char *value)
+{
+    CLEANUP(buf_deinit) struct buf key = {0}, reply = {0};
+
+    buf_printf(&key, "drover:{p%u}:data:j", (unsigned)id_partition("j", 2));
+    simstore_command(w->store, (const char *[]){"HSET", buf_str(&key), field, value}, 4, &reply);
+    assert_string_equal(buf_str(&reply), ":0\r\n"); /* it was there */
+}
+
+/* The store goes back before the last try has its outcome, and the job has made another
+ * notification of the same number since: that one has its own tries, and is no dead letter. */
+static void test_undeliverable_and_another(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(wire_free) struct wire_message m = {0};
+    char field[16];
+
+    alone_submit(w, SUBMIT(""));
+    w->outcome = BUS_RETURNED;
+    alone_serve(w, "j", "a", DONE);
+    heard(w, &m);
+    for (int tries = 2; tries < NOTIFICATION_TRIES; tries++)
+        ask_for_notification(w, m.event->seq, HOUR_MS);
+    alone_confirm(w); /* nothing: all have their outcome */
+    w->silent = true;
+    ask_for_notification(w, m.event->seq, HOUR_MS);
+    snprintf(field, sizeof(field), "s%d", (int)m.event->seq);
+    write_data(w, field, "SUCCEEDED SUCCEEDED 1 5 0 ");
+    w->silent = false;
+    for (uint64_t id = w->confirmed + 1, last = w->publish; id <= last; id++)
+        alone_step(w, (struct scheduler_event){
+                          .type = SCHEDULER_OUTCOME, .id = id, .outcome = BUS_RETURNED});
+    assert_null(strstr(buf_str(&w->story), "dead"));
+    assert_true(scheduler_idle(w->scheduler));
+    ask_for_notification(w, m.event->seq, HOUR_MS);
+    assert_non_null(strstr(buf_str(&w->story), "reply"));
+}
+
 /* The broker takes long to confirm: the supervisor asks again and again meanwhile, and the event is
  * published once. */
 static void test_notify_while_it_is_published(void **state)
@@ -423,6 +461,7 @@ int main(void)
         TEST(test_failed_steps_in_notifications),
         TEST(test_results_left_out),
         TEST(test_undeliverable_notification),
+        TEST(test_undeliverable_and_another),
         TEST(test_undeliverable_alert),
         TEST(test_notify_while_it_is_published),
         TEST(test_many_causes),
