@@ -773,6 +773,20 @@ class Redis(Server):
         return self._ask(b"PING\r\n", b"+PONG") or self._ask(b"PING\r\n", b"-NOAUTH")
 
 
+def _start_all(servers):
+    for server in servers:
+        server.begin()
+    for server in servers:
+        server.await_start()
+
+
+def start_for(test_class, *servers):
+    """Starts servers of a test class at the same time; they end with it."""
+    for server in servers:
+        test_class.addClassCleanup(server.close)
+    _start_all(servers)
+
+
 # --- servers that several processes share ---
 
 SHARED = "DROVER_TEST_SERVERS"  # names the folder of the servers that `run` has started
@@ -797,13 +811,6 @@ def environment(servers):
     for that broker, and DROVER_TEST_EVALUATE, which has the broker evaluate an Erlang expression
     and is quicker."""
     return {key: value for server in servers for key, value in server.environment().items()}
-
-
-def _start_all(servers):
-    for server in servers:
-        server.begin()
-    for server in servers:
-        server.await_start()
 
 
 def _forward(child):

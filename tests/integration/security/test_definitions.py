@@ -45,11 +45,7 @@ class Definitions:
         cls.rabbit = servers.Rabbit(
             conf=f"load_definitions = {cls.secrets / 'rabbitmq-definitions.json'}\n")
         cls.redis = servers.Redis()
-        for server in (cls.rabbit, cls.redis):
-            cls.addClassCleanup(server.close)
-            server.begin()
-        for server in (cls.rabbit, cls.redis):
-            server.await_start()
+        servers.start_for(cls, cls.rabbit, cls.redis)
         cls.rabbit.user, cls.rabbit.password = ADMIN, WORD
         cls.rabbit.rabbitmqctl("add_user", ADMIN, WORD)
         cls.rabbit.rabbitmqctl("set_permissions", "-p", VHOST, ADMIN, ".*", ".*", ".*")
@@ -148,6 +144,12 @@ class Definitions:
 
 class Quorum(Definitions, unittest.TestCase):
     replication = "quorum"
+
+    def test_none_needs_the_marker(self):
+        supervisor = self.daemon("supervisor", self.directory / "other", replication="none")
+        supervisor.start()
+        (refused, *_) = servers.wait_for(lambda: supervisor.records("bus_refused"), "a refusal")
+        self.assertIn("drover.marker", refused["why"])
 
 
 class Classic(Definitions, unittest.TestCase):

@@ -102,11 +102,7 @@ class Owners(unittest.TestCase):
             conf=f"load_definitions = {cls.secrets / 'rabbitmq-definitions.json'}\n"
         )
         cls.redis = servers.Redis()
-        for server in (cls.rabbit, cls.redis):
-            cls.addClassCleanup(server.close)
-            server.begin()
-        for server in (cls.rabbit, cls.redis):
-            server.await_start()
+        servers.start_for(cls, cls.rabbit, cls.redis)
         cls.rabbit.rabbitmqctl("add_user", ADMIN, WORD)
         cls.rabbit.rabbitmqctl("set_permissions", "-p", VHOST, ADMIN, ".*", ".*", ".*")
         workflows = cls.directory / "workflows"

@@ -444,11 +444,7 @@ class Permissions(unittest.TestCase):
         definitions = cls.secrets / "rabbitmq-definitions.json"
         cls.rabbit = servers.Rabbit(conf=f"load_definitions = {definitions}\n")
         cls.redis = servers.Redis(options=["--aclfile", acl])
-        for server in (cls.rabbit, cls.redis):
-            cls.addClassCleanup(server.close)
-            server.begin()
-        for server in (cls.rabbit, cls.redis):
-            server.await_start()
+        servers.start_for(cls, cls.rabbit, cls.redis)
         cls.rabbit.user, cls.rabbit.password = ADMIN, WORD
         cls.rabbit.rabbitmqctl("add_user", ADMIN, WORD)
         cls.rabbit.rabbitmqctl("set_permissions", "-p", VHOST, ADMIN, ".*", ".*", ".*")
