@@ -74,7 +74,7 @@
 --                          run and began: see `mark`. A lower count than one that a scheduler
 --                          remembers shows that the store went back
 
-local BUILD = 50
+local BUILD = 51
 local FORMAT = '3'               -- of definitions; a scheduler stores those of another format again
 
 local BUDGET = 250               -- most steps of a call, besides those it is given: about 3 ms

@@ -141,11 +141,12 @@ local function count_failed(job, rec, n)
   end
 end
 
--- If the job goes forward: applies its deadline, unless the deadline has passed already.
+-- If the job goes forward: applies its deadline, unless the deadline has passed already. What is
+-- sent after it has passed is not limited by it, in whatever turn: a bound once set never rises.
 function apply_deadline(job)
   if job.desired == STATE.ACTIVE and job.complete_by > job.now then
     lower_due(job, job.complete_by)
-  elseif job.desired == STATE.ACTIVE and job.complete_by > 0 then
+  elseif job.desired == STATE.ACTIVE and job.complete_by > 0 and not job.deadline_turn then
     deadline.mark_passed(job, job.turn - 1) -- it limits nothing in this turn
   end
 end

@@ -223,6 +223,12 @@ RULES = {
             "    if false then",
             FUNCTIONS_TEST + "test_change_whose_undo_fails_for_good",
         ),
+        "a passed deadline limits what was sent after it once the job goes forward again": (
+            lua("transitions"),
+            "and job.complete_by > 0 and not job.deadline_turn then",
+            "and job.complete_by > 0 then",
+            FUNCTIONS_TEST + "test_expiry_of_what_was_sent_past_the_deadline",
+        ),
         "a wait that is over before the deadline counts as a rejection": (
             lua("record"),
             "    return rec.till - t.lock - job.now > EARLY_RETURN\n",

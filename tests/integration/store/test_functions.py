@@ -2939,6 +2939,23 @@ class Functions(unittest.TestCase):
         self.assertEqual(["FAILED", "DEADLINE"], self.job("outcome", "reason"))
         self.assertEqual("0", self.step(0).expiries)
 
+    def test_expiry_of_what_was_sent_past_the_deadline(self):
+        """It counts, also after the job went back and forward again: the deadline had not limited
+        it. Else a request that kills its agents would be sent again without end."""
+        self.submit(LONG, LONG, names="ab", after={1: 0}, revert=LONG, on_deadline="F",
+                    complete_by=self.now() + 10_000)
+        self.redis.set("skew", 10_000)
+        self.drive()
+        self.assertEqual("DONE", self.retry_all())
+        self.record("A")
+        self.assertEqual("R", self.step(1).state)
+        self.taken(1)
+        for command in ("cancel", "enable"):
+            self.assertEqual("DONE", self.steer(command))
+        self.redis.set("skew", 100_000_000)
+        self.await_named(1)
+        self.assertEqual("1", self.step(1).expiries)
+
     def fail_and_undo(self):
         self.record("P")
         self.record("D")

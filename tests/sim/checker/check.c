@@ -290,6 +290,12 @@ uint64_t check_number(struct bytes text)
     return bytes_to_i64(text, &n) ? (uint64_t)n : 0;
 }
 
+bool check_is_limited(const struct job *job)
+{
+    return job->has_deadline && !job->back &&
+           job->w->on_deadline != DROVER__V1__RECOURSE__RECOURSE_PARK;
+}
+
 bool check_is_there(const struct job *job, uint32_t i, bool back)
 {
     return !job->steps[i].flying && job->steps[i].current == (back ? STATE_DISABLED : STATE_ACTIVE);
@@ -696,6 +702,13 @@ void checker_called(struct checker *c, int64_t store_now, uint32_t partition, co
 
 /* ---- at rest ---- */
 
+/* Whether a step may stay as it is: the job is on hold; or the step is to go forward, and a change
+ * waits. */
+static bool may_wait(const struct job *job, const struct ops_step_record *r)
+{
+    return *job->hold || (job->changing && r->asked == STATE_ACTIVE && r->turn >= job->since);
+}
+
 /* Held, or with steps parked for good, and every other step waits for those or is done. */
 static bool parked_for_good(struct checker *c, const struct job *job)
 {
@@ -712,7 +725,7 @@ static bool parked_for_good(struct checker *c, const struct job *job)
             return false;
         if (r.state == STEP_PARKED && r.until == 0)
             parked = true;
-        else if (r.state != STEP_AT_REST && r.state != STEP_FAILED && !*job->hold)
+        else if (r.state != STEP_AT_REST && r.state != STEP_FAILED && !may_wait(job, &r))
             return false;
     }
     return parked;

@@ -1260,6 +1260,18 @@ static void on_step_event(struct checker *c, struct job *job, struct bytes event
     }
 }
 
+/* A sweep mends what a clock that stepped back has made wrong: when a job is due, and a step that
+ * was not sent because its deadline, which is to come once more, had passed. */
+static void on_mended(struct checker *c, const struct job *job, struct bytes what,
+                      struct bytes text)
+{
+    require(c,
+            check_stepped_back(c, job->partition) &&
+                (bytes_is(what, "due") || (what.len > 0 && what.data[0] >= '0' &&
+                                           what.data[0] <= '9' && check_is_limited(job))),
+            "I13 %s: a sweep found '%.*s'", job->id, (int)text.len, (const char *)text.data);
+}
+
 static void on_entry(struct checker *c, struct job *job, struct bytes text)
 {
     struct entry e = split(text);
@@ -1295,8 +1307,7 @@ static void on_entry(struct checker *c, struct job *job, struct bytes text)
     else if (bytes_is(event, "retried") && bytes_is(word(&e, 3), "all"))
         on_retried_all(job);
     else if (bytes_is(event, "mended"))
-        require(c, bytes_is(word(&e, 3), "due") && check_stepped_back(c, job->partition),
-                "I13 %s: a sweep found '%.*s'", job->id, (int)text.len, (const char *)text.data);
+        on_mended(c, job, word(&e, 3), text);
     else if (bytes_is(event, "started"))
         require_begun(c, job);
     else

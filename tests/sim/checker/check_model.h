@@ -338,6 +338,9 @@ struct store_clock check_clock(struct checker *c, uint32_t partition);
 /* Whether bounds in `due` may lie too far ahead, as the clock has stepped back. */
 bool check_stepped_back(const struct checker *c, uint32_t partition);
 
+/* Whether the job goes forward and its deadline limits what it sends. */
+bool check_is_limited(const struct job *job);
+
 /* A decimal number as the store writes it; 0 for other text. */
 uint64_t check_number(struct bytes text);
 

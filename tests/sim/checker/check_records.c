@@ -25,16 +25,17 @@ struct facts {
     uint64_t in_outbox; /* notifications, in the job's fields */
 };
 
-/* Past its deadline, and not yet noticed, a job sends nothing. The job is the hash being read. */
-static bool is_past(struct checker *c, const struct job *job)
+/* Past its deadline, and not yet noticed, a job sends nothing; also if the deadline is to come once
+ * more since the clock stepped back, until a sweep. The job is the hash being read. */
+static bool is_past(struct checker *c, const struct job *job, const struct facts *f)
 {
-    return job->has_deadline && !job->back &&
-           job->w->on_deadline != DROVER__V1__RECOURSE__RECOURSE_PARK &&
-           (int64_t)check_number(simstore_field(c->store, "complete_by")) <= c->store_now;
+    return check_is_limited(job) &&
+           (f->back ||
+            (int64_t)check_number(simstore_field(c->store, "complete_by")) <= c->store_now);
 }
 
 static void compare_waiting(struct checker *c, const struct job *job, uint32_t i,
-                            const struct ops_step_record *r)
+                            const struct ops_step_record *r, const struct facts *f)
 {
     const struct workflow_step *step = &job->w->steps[i];
     uint32_t n = check_missing(job, i, job->back);
@@ -44,7 +45,7 @@ static void compare_waiting(struct checker *c, const struct job *job, uint32_t i
         waiting = job->back ? step->n_dependents : step->n_after;
     require(c, waiting == n, "I13 %s: step %u waits for %u, not %u", job->id, i, n, waiting);
     require(c,
-            n > 0 || r->state != STEP_AT_REST || is_past(c, job) ||
+            n > 0 || r->state != STEP_AT_REST || is_past(c, job, f) ||
                 (job->changing && (!job->steps[i].back || r->current == STATE_DISABLED)),
             "L1 %s: step %u is ready and was not sent", job->id, i);
 }
@@ -232,7 +233,7 @@ static void compare_step(struct checker *c, const struct job *job, uint32_t i, s
         compare_lease(c, job, i, &r);
     f->busy_steps += is_under_way(r.state);
     if (f->going && !check_is_there(job, i, job->back))
-        compare_waiting(c, job, i, &r);
+        compare_waiting(c, job, i, &r, f);
     if (!job->settled && !*job->hold && !job->changing && !job->ending && !f->back && !f->cursor &&
         (r.state == STEP_IN_FLIGHT || r.since >= job->since))
         compare_moment(c, job, i, &r, f);
