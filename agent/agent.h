@@ -147,6 +147,7 @@ struct agent_config {
 
 struct agent_stats {
     uint64_t requests, runs, succeeded, failed;
+    uint64_t repeated;   /* runs of requests that came again: another agent may have begun them */
     uint64_t retries;    /* further tries within a lease */
     uint64_t stopped;    /* runs, at their deadline */
     uint64_t unwanted;   /* runs that were stopped because the job does not want them any more */

@@ -240,6 +240,8 @@ static const struct metric figures[] = {
     {"waiting", METRIC_GAUGE, AT(stats.waiting), "requests that wait for a free slot"},
     {"requests", METRIC_COUNTER, AT(stats.requests), "requests received"},
     {"runs", METRIC_COUNTER, AT(stats.runs), "runs of handlers begun"},
+    {"repeated_runs", METRIC_COUNTER, AT(stats.repeated),
+     "runs of requests that were sent or delivered again, and may have run before"},
     {"succeeded", METRIC_COUNTER, AT(stats.succeeded), "attempts answered with success"},
     {"failed", METRIC_COUNTER, AT(stats.failed), "attempts answered with a failure"},
     {"retries", METRIC_COUNTER, AT(stats.retries), "runs again within a lease"},
@@ -343,6 +345,7 @@ static int make_driver(struct agent_io *io, const struct config *config)
     bus.n_queues = (int)io->setup->n_actors;
     bus.direct_reply = true;
     bus.direct_source = AGENT_ANSWERS;
+    bus.marker = false; /* it is for supervisors */
     return driver_new(&io->driver, io->loop,
                       &(struct driver_config){.machine = &machine,
                                               .machine_object = io->agent,

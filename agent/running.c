@@ -34,6 +34,7 @@ static void try(struct agent *a, struct run *run)
     run->state = RUN_RUNNING;
     run->tried = a->now;
     a->stats.runs++;
+    a->stats.repeated += run->seen.repeated;
     tell_driver(a, run, AGENT_START);
 }
 

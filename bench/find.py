@@ -81,7 +81,8 @@ def preload(port, first, jobs, start_at=0):
                 job = name_of(number)
                 pipeline.fcall(
                     "drover1_settle_owed", 1, partition(job),
-                    *schema.arguments("settle_owed", notifications=[(job, answer.settled)]),
+                    *schema.arguments("settle_owed", job_id=job, seq=answer.settled,
+                                      at=answer.now),
                 )
         pipeline.execute()
     return (server.info("memory")["used_memory"] - before) / (jobs - first)

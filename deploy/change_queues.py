@@ -5,7 +5,8 @@
     deploy/change_queues.py --to none|quorum [--url URL] [--actor NAME]...
 
 Messages say who has published them, so the broker takes them from another user only if that has the
-tag `impersonator`: rabbitmqctl set_user_tags USER impersonator, for this run only.
+tag `impersonator`, for this run only. rabbitmqctl list_users shows the tags of USER, and
+rabbitmqctl set_user_tags USER TAGS… replaces them all: name those that the user has, too.
 
 First stop all daemons; clients may go on. Then run this once for a virtual host, with the name of
 each actor, and start the daemons with rabbitmq.replication = none or quorum. --url is
@@ -15,7 +16,8 @@ allowed to configure, write and read everything in the virtual host.
 Of each queue of another type the bindings and messages move to a queue ….moving, and from there to
 a new queue of the old name. Meanwhile messages go to ….moving, so none is lost. A message may be
 moved twice if this program is killed: run it again, it goes on where it was. The order of messages
-may change. Exit status: 0 if all queues have the type, 1 if something prevents that.
+may change. With --to none the queue drover.marker is declared as well. Exit status: 0 if all queues
+have the type, 1 if something prevents that.
 """
 
 import argparse
@@ -26,6 +28,7 @@ import pika
 FIXED = {"drover.submit": "submit", "drover.replies": "reply", "drover.control": "control",
          "drover.expired": "", "drover.dead": ""}  # queue, and exchange of the same name -> key
 TASKS = "drover.tasks"
+MARKER = "drover.marker"
 
 
 class Wrong(Exception):
@@ -72,7 +75,8 @@ class Broker:
             channel.close()
         except pika.exceptions.ChannelClosedByBroker as error:
             raise Wrong(f"the user may not move the messages of others ({error.reply_text}): for "
-                        "this run, rabbitmqctl set_user_tags USER impersonator") from None
+                        "this run, give USER the tag impersonator beside those that it has "
+                        "(rabbitmqctl set_user_tags USER TAGS...)") from None
 
     def find(self, queue):
         """Returns what a passive declare tells of a queue; None if there is none."""
@@ -132,6 +136,14 @@ def change(broker, queue, exchange, key, options):
     return f"{queue}: changed, with {moved} messages"
 
 
+def declare_marker(broker):
+    """Declares the queue by which supervisors notice that the broker has lost messages."""
+    broker.channel.exchange_declare(MARKER, "fanout", durable=True)
+    if not broker.declare(MARKER, {"x-queue-type": "classic", "x-max-length": 1}):
+        raise Wrong(f"{MARKER} has other options than PROTOCOL says: delete it")
+    broker.channel.queue_bind(MARKER, MARKER, "")
+
+
 def main():
     options = arguments()
     kind = {"x-queue-type": "quorum" if options.to == "quorum" else "classic"}
@@ -143,6 +155,8 @@ def main():
         broker.check_user()
         for queue in queues:
             print(change(broker, *queue), flush=True)
+        if options.to == "none":
+            declare_marker(broker)
     except Wrong as wrong:
         sys.exit(f"change_queues.py: {wrong}")
     except pika.exceptions.AMQPError as error:

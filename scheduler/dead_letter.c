@@ -54,6 +54,8 @@ static void publish(struct scheduler *s, struct op *op)
     m->key = "";
     m->body = effects_copy(s->out, item->body);
     m->content_type = wire_content_type(item->body.len > 0 && item->body.data[0] == '{');
+    if (item->several)
+        m->type = drover__v1__submits__descriptor.name;
     m->reason = effects_str(s->out, letter_of(op)->reason);
     m->mandatory = true;
     op->then = on_published;

@@ -313,6 +313,7 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
         return r;
     bus.queues = queues;
     bus.n_queues = (int)array_size(queues);
+    bus.marker = false; /* it is for supervisors */
     r = machine_new(io, config, seed);
     if (!r && *config->scheduler.workflows)
         r = workflow_files_read(config->scheduler.workflows, register_workflow, io);

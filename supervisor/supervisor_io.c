@@ -24,7 +24,7 @@ struct supervisor_io {
     struct supervisor_stats stats; /* as read last */
     uv_timer_t inspect;
     uint64_t inspection_began; /* uv_hrtime() of the last inspection */
-    bool inspected;            /* the broker has answered the last inspection */
+    bool inspecting;           /* the broker has not answered it */
     bool once;
     uv_timer_t end;   /* once: the round is over, or has taken too long: end the process */
     int status;       /* once: of the exit; 1 until the round is over */
@@ -131,7 +131,7 @@ static void on_queue(void *context, uint32_t messages, uint32_t consumers)
 {
     struct supervisor_io *io = context;
 
-    io->inspected = true;
+    io->inspecting = false;
     if (io->closing)
         return;
     driver_pulse_back(io->driver, (int64_t)(uv_hrtime() - io->inspection_began) / 1000);
@@ -161,14 +161,16 @@ static void on_marker(void *context, uint32_t messages, uint32_t consumers)
 static void on_inspect(uv_timer_t *timer)
 {
     struct supervisor_io *io = timer->data;
+    bool can_begin = driver_bus(io->driver) && !io->inspecting;
 
-    /* A broker that does not answer (it is away, blocked or slow) may hold back replies as well. */
-    if (!io->inspected && !io->once)
+    /* A broker that does not answer (it is away, blocked or slow) may hold back replies as well. An
+     * inspection that takes longer than the period is not replaced: none would ever end. */
+    if (!can_begin && !io->once)
         tell(io, 0, 0);
-    io->inspected = false;
-    io->inspection_began = uv_hrtime();
-    if (!driver_bus(io->driver))
+    if (!can_begin)
         return;
+    io->inspecting = true;
+    io->inspection_began = uv_hrtime();
     if (io->marker)
         bus_inspect(driver_bus(io->driver), BUS_MARKER, on_marker, io);
     else
@@ -180,8 +182,10 @@ static void on_bus_up(void *context)
 {
     struct supervisor_io *io = context;
 
-    if (!io->closing)
-        uv_timer_start(&io->inspect, on_inspect, 0, QUEUE_INSPECT_MS);
+    if (io->closing)
+        return;
+    io->inspecting = false; /* it begins again, with the marker */
+    uv_timer_start(&io->inspect, on_inspect, 0, QUEUE_INSPECT_MS);
 }
 
 static const struct driver_machine events = {
@@ -217,7 +221,8 @@ static const struct metric figures[] = {
     {"mended", METRIC_COUNTER, AT(mended), "records and indexes that a sweep had to mend"},
     {"torn", METRIC_COUNTER, AT(torn), "jobs that a sweep could not read, once a round"},
     {"forgotten", METRIC_COUNTER, AT(forgotten), "jobs forgotten, past their retention"},
-    {"held", METRIC_COUNTER, AT(held), "scans in which expiry had to wait for drover.replies"},
+    {"held", METRIC_COUNTER, AT(held),
+     "scans in which expiry had to wait for drover.replies or drover.marker"},
     {"clock_jumps", METRIC_COUNTER, AT(clock_jumps), "jumps of the clock of the store"},
     {"broker_losses", METRIC_COUNTER, AT(losses),
      "how often the broker had lost requests and replies, which are sent again"},

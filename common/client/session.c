@@ -379,7 +379,7 @@ static int bus_start(struct session *s, const char *name)
     };
     struct bus_config config = config_bus(s->config, name);
 
-    config.marker = false; /* it is for daemons */
+    config.marker = false; /* it is for supervisors */
     config.declare = false;
     config.identify = true;
     config.prefetch = CONSUMER_PREFETCH;

@@ -141,6 +141,19 @@ function token_id(i, token)
   return int(i) .. '.' .. sub(redis.sha1hex(token), 1, 8)
 end
 
+-- Sets a step in flight from now on. left: of time_left(). LockedUntil and the terms of the step
+-- show when this was, unless the deadline cuts its time short: then `d<step>` records it, for
+-- is_lost(). Return: how long the request may wait in its queue.
+function set_in_flight(job, i, rec, t, left)
+  local wait, lease = wait_of(t, rec), t.lock
+  if left and left < max(wait, lease) then
+    wait, lease = min(wait, left), min(lease, left)
+    call('HSET', job.p .. 'data:' .. job.id, 'd' .. int(i), rec.token .. ' ' .. int(job.now))
+  end
+  set_state(job, i, rec, STEP.IN_FLIGHT, job.now + wait + lease)
+  return wait
+end
+
 -- Dispatches a step: gives it a new token, and sets it in flight. A forward action is not
 -- dispatched after the deadline that limits it, nor while a change waits; then the step comes to
 -- rest.
@@ -163,15 +176,11 @@ function dispatch(job, i, rec, asked, nonce)
   if asked == STATE.ACTIVE then
     rec.forward = rec.turn
   end
-  local wait, lease = wait_of(t, rec), t.lock
-  if left then
-    wait, lease = min(wait, left), min(lease, left)
-  end
   rec.asked = asked
   rec.attempt = rec.attempt + 1
   local name = int(i)
   rec.token = make_token(i, nonce)
-  set_state(job, i, rec, STEP.IN_FLIGHT, job.now + wait + lease)
+  local wait = set_in_flight(job, i, rec, t, left)
   job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait}
   add_history(job, 'dispatched', name, int(rec.attempt), token_id(i, rec.token),
     asked == STATE.DISABLED and STATE.DISABLED or nil)

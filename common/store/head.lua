@@ -125,8 +125,8 @@ local save
 
 -- dispatch.lua: dispatches, and requests that are sent once more
 local set_state, n_before, n_next, next_at, record_of, is_bounded, time_left,
-  cut_by_deadline, wait_of, wait_left, next_asked, is_same_work, make_token, token_id, dispatch,
-  add_in_flight, add_in_flight_after, is_obsolete, progress_of
+  cut_by_deadline, wait_of, wait_left, next_asked, is_same_work, make_token, token_id,
+  set_in_flight, dispatch, add_in_flight, add_in_flight_after, is_obsolete, progress_of
 
 -- transitions.lua: transitions of steps and jobs
 local walk_has_passed, pass_over, remove_parked, begin, come_to_rest, add_parked, park,

@@ -36,8 +36,9 @@ function was_sent_again(job, i, rec)
   return again and match(again, '^%S+') == rec.token
 end
 
--- Whether a dispatch with this LockedUntil was made at or before the loss. If LockedUntil is later
--- than any dispatch can set it the clock was set back since: then it counts as made before.
+-- Whether a dispatch with this LockedUntil was made at or before the loss. One whose time the
+-- deadline has cut short may have been made later. If LockedUntil is later than any dispatch can
+-- set it the clock was set back since: then it counts as made before.
 local function made_before(job, t, rec, till, at)
   local given = wait_of(t, rec) + t.lock
   return till - given <= at or till > job.now + given
@@ -54,8 +55,12 @@ function is_lost(job, i, rec, known)
   if at == 0 or cut_by_deadline(job, rec) or not made_before(job, t, rec, rec.till, at) then
     return nil
   end
-  local progress, again
-    = unpack(call('HMGET', job.p .. 'data:' .. job.id, 'p' .. int(i), 'x' .. int(i)))
+  local progress, again, cut_short = unpack(call('HMGET', job.p .. 'data:' .. job.id,
+    'p' .. int(i), 'x' .. int(i), 'd' .. int(i)))
+  local token, made = match(cut_short or '', '^(%S+) (%d+)$')
+  if token == rec.token and tonumber(made) > at and tonumber(made) <= job.now then
+    return nil
+  end
   local limit = progress and match(progress, '^%S+') == rec.token
     and tonumber(match(progress, '^%S+ (%d+)'))
   if limit and not made_before(job, t, rec, limit, at) or again == rec.token .. ' ' .. int(at) then
@@ -68,19 +73,14 @@ end
 -- again. at: of is_lost(). That an agent had begun the request is no evidence any more that one has
 -- it.
 function send_again(job, i, rec, at)
-  local t, left = terms_of(job.def, i, rec.asked), time_left(job, rec.asked)
-  local wait, lease, name = wait_of(t, rec), t.lock, int(i)
-  if left then
-    wait, lease = min(wait, left), min(lease, left)
-  end
-  local data, progress, was_taken = job.p .. 'data:' .. job.id,
-    progress_of(job.p, job.id, i, rec.token)
+  local t, name, data = terms_of(job.def, i, rec.asked), int(i), job.p .. 'data:' .. job.id
+  local progress, was_taken = progress_of(job.p, job.id, i, rec.token)
   if progress or was_taken then
     call('HDEL', data, 'p' .. name, 't' .. name)
     call('HSET', job.key, 'b' .. name, '1')
   end
   call('HSET', data, 'c' .. name, rec.token, 'x' .. name, rec.token .. ' ' .. int(at))
-  set_state(job, i, rec, STEP.IN_FLIGHT, job.now + wait + lease)
+  local wait = set_in_flight(job, i, rec, t, time_left(job, rec.asked))
   job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait, again = true}
   add_history(job, 'resent', name, int(rec.attempt), token_id(i, rec.token))
 end

@@ -61,7 +61,7 @@ local function replace_step(job, i, rec, before)
     call('HDEL', job.key, int(i))
   end
   call('HDEL', job.p .. 'data:' .. job.id, 'e' .. i, 'p' .. i, 't' .. i, 'l' .. i, 'c' .. i,
-    'u' .. i, 'x' .. i)
+    'u' .. i, 'x' .. i, 'd' .. i)
   call('HDEL', job.key, 'b' .. i)
   set_data(job, 'a' .. i, '') -- meant for the replaced step
 end

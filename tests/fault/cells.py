@@ -77,9 +77,8 @@ DEPARTURES = {
 
 # What no test shows, in any cell.
 NOT_SHOWN = (
-    "B*.F7, B*.F8 with three brokers: every test has one node. The broker promises that a cluster "
-    "of three nodes loses nothing confirmed when it loses a node, because its queues are quorum "
-    "queues (OPERATIONS, Queue type). Drover relies on this.",
+    "B*.F7, B*.F8 with three brokers: the cells have one node. `./dev test reach` runs a cluster "
+    "of three, whose nodes are killed, stopped and cut off (results/reliability.md).",
     "A full disk of the store: in column F17 it is the disk of the broker that is full.",
 )
 

@@ -6074,6 +6074,12 @@ RULES = {
             "        found->kept = false;\n",
             REPLICATION + "test_queues_of_both_types",
         ),
+        "an inspection that takes longer than the period is replaced by the next one": (
+            "supervisor/supervisor_io.c",
+            "    bool can_begin = driver_bus(io->driver) && !io->inspecting;\n",
+            "    bool can_begin = driver_bus(io->driver);\n",
+            "tests/integration/operation/test_health.py Servers.test_slow_broker",
+        ),
         "that quorum queues have no marker is a loss": (
             "supervisor/supervisor_io.c",
             "    bool kept = messages > 0 || !bus_may_lose(driver_bus(io->driver));\n",
@@ -6372,6 +6378,12 @@ RULES = {
             "  at = now - num(age)\n",
             FUNCTIONS_TEST + "test_loss_recorded_again",
         ),
+        "a dispatch that the deadline cuts short counts as made before each loss": (
+            lua("lost"),
+            "  if token == rec.token and tonumber(made) > at ",
+            "  if false and tonumber(made) > at ",
+            FUNCTIONS_TEST + "test_dispatch_after_the_loss_that_the_deadline_cuts_short",
+        ),
         "a job that was submitted before is looked at only when it is due": (
             lua("lost"),
             "    call('ZADD', p .. 'due', int(now), id)\n",
@@ -6451,8 +6463,8 @@ RULES = {
         ),
         "a dispatch that is sent again has no more time": (
             lua("lost"),
-            "  set_state(job, i, rec, STEP.IN_FLIGHT, job.now + wait + lease)\n",
-            "",
+            "  local wait = set_in_flight(job, i, rec, t, time_left(job, rec.asked))\n",
+            "  local wait = wait_of(t, rec)\n",
             FUNCTIONS_TEST + "test_lost_dispatches",
         ),
         "a loss of one actor has the requests of others sent again": (

@@ -60,6 +60,9 @@ static const char *advice(int code, amqp_bytes_t words)
         return " (rabbitmq.replication says another type than that of the queue, or with auto "
                "there are queues of both types: set auto, or change the queues by "
                "deploy/change_queues.py, see OPERATIONS, RabbitMQ)";
+    if (code == AMQP_PRECONDITION_FAILED && has(words, "queue"))
+        return " (the queue exists with other options than those in PROTOCOL; if that is its type, "
+               "set rabbitmq.replication, or change it by deploy/change_queues.py)";
     return "";
 }
 

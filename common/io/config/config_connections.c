@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "io/hosts.h"
 #include "io/tls.h"
 #include "model/wire.h"
@@ -116,6 +117,20 @@ static void set_queues(struct bus_config *bus, const struct config *config)
     bus->as_found = any;
     bus->cached = !bus->quorum && (none || chooses || steps == CONFIG_TRANSIENT) && !several;
     bus->marker = bus->cached;
+}
+
+void config_log_queues(const struct config *config)
+{
+    struct bus_config bus = {0};
+
+    set_queues(&bus, config);
+    if (bus.as_found && !config->rabbitmq.declare)
+        log_info("queues_assumed", LOG_S("type", "quorum"),
+                 LOG_S("what", "rabbitmq.replication none is faster on one node"));
+    if (config->rabbitmq.step_messages == CONFIG_TRANSIENT && !bus.cached)
+        log_warn("transient_ignored",
+                 LOG_S("what", "on one node set rabbitmq.replication to none in place of "
+                               "rabbitmq.step_messages"));
 }
 
 struct bus_config config_bus(const struct config *config, const char *service)

@@ -22,4 +22,6 @@ void config_take_tls(struct config *to, struct config *from);
 /* The texts of both point into @config. A role adds the queues that it consumes. @service: name of
  * the connection, which the broker shows. */
 struct bus_config config_bus(const struct config *config, const char *service);
+/* Logs what a person could set better about the queues. */
+void config_log_queues(const struct config *config);
 struct store_config config_store(const struct config *config);

@@ -337,6 +337,7 @@ static void on_start(uv_timer_t *timer)
         return;
     }
     log_info("started", LOG_S("version", DROVER_VERSION), LOG_S("name", d->config->name));
+    config_log_queues(d->config);
 }
 
 static void close_loop(struct daemon *d)

@@ -16,6 +16,7 @@ import alert_rules
 import cluster
 import health
 import promtool
+import proxy
 import servers
 import tap
 import wire
@@ -281,6 +282,17 @@ class Servers(cluster.TestCase):
             "drover_broker_connects_total",
             c.daemons,
         )
+
+    def test_slow_broker(self):
+        """Its answers take most of the time between two inspections, of which each consists of two
+        questions: the supervisor is ready all the same."""
+        slow = proxy.Proxy(self.rabbit.known_port, delay_s=0.7)
+        self.addCleanup(slow.close)
+        c = self.cluster(settings=health.settings({
+            "supervisor": {"rabbitmq": {"replication": "none", "port": slow.port}}}))
+        health.await_ready(*c.supervisors)
+        c.client.submit(wire.submit("job", wire.chain(3)))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
 
     def test_redis_killed(self):
         c = self.cluster(settings=health.settings())

@@ -153,6 +153,20 @@ class Replication(cluster.TestCase):
         self.assertEqual([], scheduler.records("message_not_persistent"))
         self.assertEqual(0, scheduler.records("scheduler")[-1]["transient"])
 
+    def test_queues_that_are_not_declared(self):
+        """The process does not see their type, and says what it takes them for."""
+        c = self.cluster(settings=settings(replication="quorum"))
+        self.complete(c, "job")
+        for daemon in c.daemons:
+            daemon.stop()
+            daemon.configure(rabbitmq={"replication": "auto", "declare": False,
+                                       "step_messages": "transient"})
+            daemon.start()
+        self.complete(c, "another")
+        for daemon in c.daemons:
+            for event in ("queues_assumed", "transient_ignored"):
+                self.assertEqual(1, len(daemon.records(event)), (daemon.name, event))
+
     def test_queues_of_another_type(self):
         """The broker refuses them: the error names queue, setting and command."""
         c = self.cluster(settings=settings(replication="quorum"))
@@ -195,7 +209,7 @@ class Replication(cluster.TestCase):
                 number += 1
             servers.wait_for(lambda: c.client.queue("drover.submit")[0] == 0
                              and c.client.queue("drover.task.demo")[0] > 0, "the requests")
-            for tags, why in ((["administrator"], "set_user_tags USER impersonator"),
+            for tags, why in ((["administrator"], "set_user_tags USER TAGS"),
                               (["administrator", "impersonator"],
                                "drover.submit has 1 consumers: stop all daemons")):
                 self.rabbit.rabbitmqctl("set_user_tags", "guest", *tags)
@@ -212,6 +226,8 @@ class Replication(cluster.TestCase):
             self.assertIn("drover.submit: changed, with 1 messages", done.stdout)
             again = self.change(c, kind)
             self.assertEqual(7, again.stdout.count("has the type already"), again)
+            if kind == "none":
+                self.assertEqual(0, c.client.queue("drover.marker")[0])  # declared, and empty
             for daemon in c.daemons:
                 daemon.configure(rabbitmq={"replication": kind})
                 daemon.start()

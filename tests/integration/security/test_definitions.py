@@ -146,6 +146,11 @@ class Quorum(Definitions, unittest.TestCase):
     replication = "quorum"
 
     def test_none_needs_the_marker(self):
+        """Only supervisors use it."""
+        for role in ("scheduler", "agent"):
+            daemon = self.daemon(role, self.directory / "other", replication="none")
+            daemon.start()
+            servers.wait_for(daemon.up, f"the {role}")
         supervisor = self.daemon("supervisor", self.directory / "other", replication="none")
         supervisor.start()
         (refused, *_) = servers.wait_for(lambda: supervisor.records("bus_refused"), "a refusal")

@@ -1662,6 +1662,21 @@ class Functions(unittest.TestCase):
         self.assertEqual([], self.drive(0).requests)
         self.assertEqual([], self.steps_named())
 
+    def test_dispatch_after_the_loss_that_the_deadline_cuts_short(self):
+        """It was not lost, although its LockedUntil is as early as that of one before the loss; but
+        then the broker loses it, and it is sent once more for each loss."""
+        self.submit(LONG, LONG, after={1: 0}, names="ab", on_deadline="C", revert=LONG,
+                    complete_by=self.now() + 50000)
+        self.lose()
+        self.record("A")
+        self.assertEqual([], self.steps_named())
+        self.assertEqual([], self.drive(1).requests)
+        for _ in range(2):
+            self.lose()
+            self.assertEqual(["1"], [r.step for r in self.drive(1).requests])
+            self.assertEqual([], self.drive(1).requests)
+        self.assertEqual(2, self.events().count("resent"))
+
     def test_lost_dispatch_of_a_held_job(self):
         """The pause stops new dispatches, not those that were made before."""
         self.submit(LONG)

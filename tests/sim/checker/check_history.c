@@ -405,8 +405,7 @@ static void on_resent(struct checker *c, struct job *job, uint32_t i, const stru
             "I7 %s: step %u is sent again, not in flight", job->id, i);
     if (c->violated)
         return;
-    /* when a dispatch was made shows only if its deadline did not cut its time short */
-    require(c, token->granted <= last_loss(c, job, i) || token->set_back || token->left > 0,
+    require(c, token->granted <= last_loss(c, job, i) || token->set_back,
             "I7 %s: step %u is sent again, and the broker has not lost it", job->id, i);
     token->copied = true;
     token->resent_by = c->cause;

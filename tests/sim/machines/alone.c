@@ -152,7 +152,7 @@ static void publish(struct alone *w, const struct effect *e)
     } else if (strcmp(m->exchange, "drover.events") == 0) {
         say_event(w, m->body);
     } else if (strcmp(m->exchange, "drover.dead") == 0) {
-        say(w, "dead ", bytes_str(m->reason));
+        say(w, m->type ? "dead batch " : "dead ", bytes_str(m->reason));
     } else {
         say(w, "reply ", m->body);
         buf_printf(&w->reply_routes, "%s/%s ", m->key, m->correlation_id);

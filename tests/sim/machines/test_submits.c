@@ -272,7 +272,8 @@ static void test_no_submits(void **state)
     alone_deliver(w, (struct bus_delivery){.source = SCHEDULER_SUBMIT,
                                            .batch = true,
                                            .body = bytes_str("\x0a\x05x")});
-    alone_expect(w, "dead MALFORMED is no protobuf of drover.v1.Submits, ack, alert DEAD_LETTER");
+    alone_expect(w, "dead batch MALFORMED is no protobuf of drover.v1.Submits, ack, "
+                    "alert DEAD_LETTER");
 }
 
 /* The type says so of Submits only. */

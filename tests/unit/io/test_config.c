@@ -464,6 +464,7 @@ static void test_replication(void **state)
     } rows[] = {
         {"", false, true, true, true},
         {"declare = false;", true, true, false, false},
+        {"declare = false; step_messages = \"transient\";", true, true, false, false},
         {"replication = \"none\";", false, false, true, true},
         {"replication = \"quorum\";", true, false, false, false},
         {"host = \"a,b\";", true, false, false, false},

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A TCP proxy on loopback that can stop forwarding without closing connections, as if a cable were
-cut"""
+cut, or forward slowly"""
 
 import contextlib
 import socket
 import threading
+import time
 
 import servers
 
@@ -12,10 +13,12 @@ CHUNK = 65536
 
 
 class Proxy:
-    """From a port of its own to @port, for any number of connections."""
+    """From a port of its own to @port, for any number of connections. delay_s: how long what the
+    target sends takes to arrive."""
 
-    def __init__(self, port):
+    def __init__(self, port, delay_s=0):
         self._target = port
+        self._delay_s = delay_s
         self._listener = socket.create_server((servers.HOST, 0))
         self.port = self._listener.getsockname()[1]
         self._open = threading.Event()  # set: data is forwarded
@@ -72,12 +75,13 @@ class Proxy:
             return
         with self._lock:
             self._sockets.add(far)
-        threading.Thread(target=self._pump, args=(near, far), daemon=True).start()
-        self._pump(far, near)
+        threading.Thread(target=self._pump, args=(near, far, 0), daemon=True).start()
+        self._pump(far, near, self._delay_s)
 
-    def _pump(self, source, target):
+    def _pump(self, source, target, delay_s):
         with contextlib.suppress(OSError):
             while data := source.recv(CHUNK):
+                time.sleep(delay_s)
                 self._open.wait()
                 target.sendall(data)
         for each in (source, target):
