@@ -25,6 +25,7 @@ BINS_S = (0.5, 1, 2, 5, 10)
 COUNTED = ("expired", "silent", "failed", "parked")  # events that count against a step
 TASKS, REPLIES = "drover.task.demo", "drover.replies"
 ROUNDS = 3
+FEW = 4
 SILENT_S = 25  # longer than two heartbeats
 
 
@@ -127,13 +128,19 @@ def delete(c, queue):
 
 
 def killed(part, where):
-    """The broker is killed and started."""
+    """The broker is killed while requests wait in their queue, and started."""
 
     def fault(c):
+        for agent in c.agents:
+            agent.pause()
+        let_pass(2)
         part.rabbit.kill()
         part.rabbit.start()
+        for agent in c.agents:
+            agent.resume()
 
-    return strike(part, where, fault)
+    few = {"agent": {"agent": {"concurrency": FEW}}}  # so an agent has few requests beforehand
+    return strike(part, where, fault, more=few)
 
 
 def killed_with_store(part, where):

@@ -5,6 +5,7 @@ nothing is sent again."""
 
 import pathlib
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
@@ -15,6 +16,7 @@ import wire
 
 JOBS = 20
 LOCK_MS = 1_000
+SHORT_MS = 15_000
 WAIT_MS = 600_000  # a step whose dispatch is not sent again waits for the end of this
 
 
@@ -28,9 +30,9 @@ class Transient(cluster.TestCase):
         return self.cluster(settings=dict.fromkeys(("scheduler", "agent", "supervisor"), kind),
                             **counts)
 
-    def submit(self, c):
+    def submit(self, c, wait_ms=WAIT_MS):
         for number in range(JOBS):
-            step = wire.step("s", lock_ms=LOCK_MS, wait_ms=WAIT_MS)
+            step = wire.step("s", lock_ms=LOCK_MS, wait_ms=wait_ms)
             c.client.submit(wire.submit(f"job{number}", [step]))
 
     def await_requests(self, c, count):
@@ -80,9 +82,24 @@ class Transient(cluster.TestCase):
         self.check(c)
 
 
+    def test_longer_than_leases(self):
+        """The broker is away until all leases are over: that says nothing about the agents."""
+        c = self.begin(agents=0)
+        self.submit(c, SHORT_MS)
+        self.await_requests(c, JOBS)
+        self.rabbit.await_acknowledged(c.name, "drover.submit")
+        self.rabbit.kill()
+        time.sleep((SHORT_MS + 2 * LOCK_MS) / 1000)
+        self.rabbit.start()
+        c.await_ready()
+        c.add_agent()
+        self.check(c)
+
+
 class Persistent(Transient):
     replication = "quorum"
     resent = 0
+    test_longer_than_leases = None  # the queue of requests itself knows that they are too old
 
 
 if __name__ == "__main__":
