@@ -142,6 +142,7 @@ static void publish(struct alone *w, const struct effect *e)
 {
     const struct bus_message *m = &e->publish;
     enum bus_outcome outcome = w->outcome;
+    bool batch = m->type && strcmp(m->type, "drover.v1.Submits") == 0;
 
     w->publish = e->id;
     if (strcmp(m->exchange, "drover.tasks") == 0) {
@@ -152,7 +153,7 @@ static void publish(struct alone *w, const struct effect *e)
     } else if (strcmp(m->exchange, "drover.events") == 0) {
         say_event(w, m->body);
     } else if (strcmp(m->exchange, "drover.dead") == 0) {
-        say(w, m->type ? "dead batch " : "dead ", bytes_str(m->reason));
+        say(w, batch ? "dead batch " : "dead ", bytes_str(m->reason));
     } else {
         say(w, "reply ", m->body);
         buf_printf(&w->reply_routes, "%s/%s ", m->key, m->correlation_id);
