@@ -572,7 +572,10 @@ class Cluster:
             self.await_marker(timeout)
 
     def await_marker(self, timeout=60):
-        """Waits until what is dispatched from now on is not sent again as lost."""
+        """Waits until what is dispatched from now on is not sent again as lost. Supervisors that
+        are up have declared the queue, if there is to be one."""
+        servers.wait_for(lambda: all(d.up() for d in self.supervisors if d.alive()),
+                         "the supervisors", timeout * SLOW)
         servers.wait_for(lambda: self.client.find("drover.marker") != (0, 0), "the marker",
                          timeout * SLOW)
 
