@@ -31,9 +31,10 @@ class Supervisors(cluster.TestCase):
         """Returns how many partitions each supervisor leads, in ascending order."""
         return sorted(collections.Counter(c.store.leaders().values()).values())
 
-    def lose_a_step(self, c, job_id):
-        """Submits a job whose only step is begun and never answered; returns that request."""
-        steps = [wire.step("only", actor="hand", lock_ms=300, wait_ms=1500)]
+    def lose_a_step(self, c, job_id, wait_ms=60_000):
+        """Submits a job whose only step is begun and never answered; returns that request. Once a
+        scheduler has recorded the beginning the lease does not depend on wait_ms."""
+        steps = [wire.step("only", actor="hand", lock_ms=300, wait_ms=wait_ms)]
         c.client.submit(wire.submit(job_id, steps))
         request = c.client.consume_step("hand")
         c.client.begin(request)
@@ -90,7 +91,7 @@ class Supervisors(cluster.TestCase):
             c.add_supervisor(ALONE)
         jobs = {f"job-{i}" for i in range(20)}
         for job_id in sorted(jobs):
-            steps = [wire.step("only", actor="hand", lock_ms=300, wait_ms=4000)]
+            steps = [wire.step("only", actor="hand", lock_ms=300, wait_ms=60_000)]
             c.client.submit(wire.submit(job_id, steps))
         lost = [c.client.consume_step("hand") for _ in jobs]
         self.assertEqual(jobs, {request.job_id for request in lost})
@@ -137,7 +138,7 @@ class Supervisors(cluster.TestCase):
         """--once prints what it does, and --dry-run what it would do, without doing it."""
         c = self.cluster(supervisors=0, agents=0, settings=QUORUM)
         self.assertEqual((0, []), c.once("--once"))
-        lost = self.lose_a_step(c, "job")
+        lost = self.lose_a_step(c, "job", wait_ms=1500)
         servers.wait_for(
             lambda: c.store.redis.time()[0] * 1000 > lost.locked_until + 1000,
             "the lease to end",
@@ -242,7 +243,7 @@ class Supervisors(cluster.TestCase):
     def test_replies_without_a_scheduler(self):
         """Without a scheduler nothing expires: a reply that was sent in time counts hours later."""
         c = self.cluster()
-        request = self.lose_a_step(c, "job")
+        request = self.lose_a_step(c, "job", wait_ms=1500)
         c.schedulers[0].kill()
         c.client.reply(request)
         servers.wait_for(
@@ -258,7 +259,7 @@ class Supervisors(cluster.TestCase):
         """Each agent that takes the step ends without a reply: the step parks."""
         c = self.cluster()
         policy = wire.Policy(maximum_expiries=2)
-        steps = [wire.step("only", actor="hand", lock_ms=300, wait_ms=1500, retry=policy)]
+        steps = [wire.step("only", actor="hand", lock_ms=300, wait_ms=60_000, retry=policy)]
         c.client.submit(wire.submit("job", steps))
         for _ in range(2):
             c.client.begin(c.client.consume_step("hand"))
